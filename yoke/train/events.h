@@ -1,0 +1,63 @@
+// What a run reports while it goes on. `to_json` gives the objects that `--json` prints.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "yoke/core/json.h"
+
+namespace yoke {
+
+struct StartEvent {
+  std::vector<std::string> devices;
+  std::string model;
+  int64_t parameters = 0;
+  int64_t trainable = 0;
+  int64_t rows = 0;
+  int64_t steps = 0;
+  std::vector<std::string> new_tensors;  // drawn anew from the seed, not in the file
+};
+
+struct StepEvent {
+  int64_t step = 0;       // optimiser steps done, from 1
+  double epoch = 0;       // samples seen / rows
+  double loss = 0;        // sum of target losses / targets, since the last StepEvent
+  double learning_rate = 0;  // the one used
+  double grad_norm = 0;   // before clipping, of this step
+  int64_t rows = 0;       // since the last StepEvent
+  int64_t tokens = 0;
+  int64_t total_steps = 0;  // of the run; not in the JSON
+};
+
+struct EvaluateEvent {
+  int64_t step = 0;
+  double loss = 0;
+  double accuracy = 0;  // classification
+  bool has_accuracy = true;
+  double mse = 0;  // regression
+  int64_t rows = 0;
+};
+
+struct Prediction {
+  std::string label;          // empty for regression
+  double score = 0;           // softmax of the label; regression: the value
+  std::vector<float> logits;  // (num_labels)
+};
+
+struct PredictEvent {
+  int64_t row = 0;
+  Prediction prediction;
+  bool regression = false;
+};
+
+struct SavedEvent {
+  std::string path;
+};
+
+using Event = std::variant<StartEvent, StepEvent, EvaluateEvent, PredictEvent, SavedEvent>;
+
+Json to_json(const Event& event);
+
+}  // namespace yoke
