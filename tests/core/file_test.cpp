@@ -2,7 +2,6 @@
 #include "yoke/core/file.h"
 
 #include <gtest/gtest.h>
-
 #include <unistd.h>
 
 #include <fstream>
@@ -24,7 +23,9 @@ class Folder : public ::testing::Test {
   }
   void TearDown() override { fs::remove_all(root_); }
   void put(const fs::path& path, const std::string& text) { std::ofstream(path) << text; }
-  size_t entries() { return std::distance(fs::directory_iterator(root_), fs::directory_iterator()); }
+  size_t entries() {
+    return std::distance(fs::directory_iterator(root_), fs::directory_iterator());
+  }
   fs::path root_;
 };
 

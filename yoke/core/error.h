@@ -1,6 +1,7 @@
 // The one exception type of yoke: what went wrong, where, and what to try.
 //
-//   throw Error("checkpoint.load", "net.pth: tensor \"fc.weight\" is (100, 512), expected (10, 512)",
+//   throw Error("checkpoint.load", "net.pth: tensor \"fc.weight\" is (100, 512), expected (10,
+//   512)",
 //               ".new_head = true (--new-head)");
 //
 // what() reads "[checkpoint.load] net.pth: tensor … expected (10, 512). Try: .new_head = true

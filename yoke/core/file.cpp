@@ -163,13 +163,15 @@ void AtomicFolder::check_target(const fs::path& target_path, const AtomicFolderO
       throw Error(where, target.string() + ": exists and is not a folder", "another --output");
     const auto entries = entries_of(target, where);
     if (!entries.empty() && !options.overwrite)
-      throw Error(where, target.string() + ": the folder holds files (" + join_names(entries, 3) + ")",
+      throw Error(where,
+                  target.string() + ": the folder holds files (" + join_names(entries, 3) + ")",
                   "another output folder, or .overwrite = true (--overwrite) to replace what yoke "
                   "wrote there");
     const auto ours = manifest_files(target, where);
     for (const char* name : {"config.json", "model.safetensors"})
       if (fs::exists(target / name) && !ours.count(name))
-        throw Error(where, (target / name).string() + ": was not written by yoke and would be replaced",
+        throw Error(where,
+                    (target / name).string() + ": was not written by yoke and would be replaced",
                     "another output folder");
   }
   fs::path parent = target.parent_path();

@@ -20,8 +20,7 @@ uint64_t PhiloxStream::below(uint64_t n) {
   unsigned __int128 product = static_cast<unsigned __int128>(next_u64()) * n;
   if (uint64_t(product) < n) {
     const uint64_t threshold = -n % n;
-    while (uint64_t(product) < threshold)
-      product = static_cast<unsigned __int128>(next_u64()) * n;
+    while (uint64_t(product) < threshold) product = static_cast<unsigned __int128>(next_u64()) * n;
   }
   return uint64_t(product >> 64);
 }

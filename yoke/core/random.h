@@ -1,6 +1,6 @@
-// Counter-based random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers:
-// as easy as 1, 2, 3", SC 2011). The same (key, counter) gives the same four words on every device,
-// thread and run; nothing is stored between calls.
+// Counter-based random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random
+// numbers: as easy as 1, 2, 3", SC 2011). The same (key, counter) gives the same four words on
+// every device, thread and run; nothing is stored between calls.
 //
 //   PhiloxKey key = philox_key(seed, layer);
 //   auto words = philox({step, slot, position, block}, key);     // std::array<uint32_t, 4>

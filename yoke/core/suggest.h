@@ -6,8 +6,8 @@
 
 namespace yoke {
 
-// The candidate with the smallest edit distance to `name` (transpositions count one), or "" when none
-// is within a third of its length.
+// The candidate with the smallest edit distance to `name` (transpositions count one), or "" when
+// none is within a third of its length.
 std::string nearest_name(const std::string& name, const std::vector<std::string>& candidates);
 
 // "a, b, c" with at most `limit` names, then ", … (12 more)".

@@ -21,12 +21,12 @@ struct StartEvent {
 };
 
 struct StepEvent {
-  int64_t step = 0;       // optimiser steps done, from 1
-  double epoch = 0;       // samples seen / rows
-  double loss = 0;        // sum of target losses / targets, since the last StepEvent
+  int64_t step = 0;          // optimiser steps done, from 1
+  double epoch = 0;          // samples seen / rows
+  double loss = 0;           // sum of target losses / targets, since the last StepEvent
   double learning_rate = 0;  // the one used
-  double grad_norm = 0;   // before clipping, of this step
-  int64_t rows = 0;       // since the last StepEvent
+  double grad_norm = 0;      // before clipping, of this step
+  int64_t rows = 0;          // since the last StepEvent
   int64_t tokens = 0;
   int64_t total_steps = 0;  // of the run; not in the JSON
 };

@@ -19,11 +19,11 @@ struct TrainerOptions {
   int64_t batch_size = 32;  // rows of the global batch, whatever the number of devices
   double epochs = 3;        // may be fractional
   double learning_rate = 5e-5;
-  double weight_decay = 0;   // AdamW, not on biases and LayerNorm
-  double warmup_steps = 0;   // below 1: a share of all steps
+  double weight_decay = 0;              // AdamW, not on biases and LayerNorm
+  double warmup_steps = 0;              // below 1: a share of all steps
   std::string lr_scheduler = "linear";  // linear, cosine, constant, constant_with_warmup
-  double max_grad_norm = 1;  // 0: no clipping
-  int64_t max_length = 0;    // tokens of a row; 0: min(model_max_length, max_position_embeddings)
+  double max_grad_norm = 1;             // 0: no clipping
+  int64_t max_length = 0;  // tokens of a row; 0: min(model_max_length, max_position_embeddings)
   uint64_t seed = 42;
   bool shuffle = true;
   int64_t max_train_rows = 0;  // 0: all

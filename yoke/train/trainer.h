@@ -5,8 +5,9 @@
 //   trainer.evaluate("dev.csv");
 //   trainer.save("out");
 //
-// One call at a time; stop() may be called from any thread. Every call throws yoke::Error and leaves
-// the trainer usable; the caller's grad mode, thread count, device and generator are as before.
+// One call at a time; stop() may be called from any thread. Every call throws yoke::Error and
+// leaves the trainer usable; the caller's grad mode, thread count, device and generator are as
+// before.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +29,7 @@ struct TrainResult {
   int64_t steps = 0;
   double loss = 0;  // sum of target losses / targets over the whole call
   double seconds = 0;
-  std::string path;  // where it was saved, empty when nowhere
+  std::string path;      // where it was saved, empty when nowhere
   bool stopped = false;  // by stop(), before its end
 };
 
