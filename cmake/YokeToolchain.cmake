@@ -25,7 +25,8 @@ elseif(YOKE_LLD)
 endif()
 
 add_library(yoke_build_flags INTERFACE)
-target_compile_options(yoke_build_flags INTERFACE -Wall -Wextra -Wno-unused-parameter)
+target_compile_options(yoke_build_flags INTERFACE -Wall -Wextra -Wno-unused-parameter
+                       -Wno-missing-field-initializers)  # designated initialisers leave defaults
 if(YOKE_WARNINGS_AS_ERRORS)
   target_compile_options(yoke_build_flags INTERFACE -Werror)
 endif()
