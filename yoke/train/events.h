@@ -56,6 +56,17 @@ struct SavedEvent {
   std::string path;
 };
 
+// Where a call stands, for a progress bar: after every optimiser step or, in evaluate() and
+// predict(), after every batch. Not an Event: it has no JSON, and nothing waits for a device to
+// report it.
+struct Progress {
+  enum class Phase { train, evaluate, predict };
+  Phase phase = Phase::train;
+  int64_t done = 0;   // steps of training, or rows
+  int64_t total = 0;  // in the same unit
+  int64_t rows = 0;   // so far; in training over all epochs
+};
+
 using Event = std::variant<StartEvent, StepEvent, EvaluateEvent, PredictEvent, SavedEvent>;
 
 Json to_json(const Event& event);

@@ -40,6 +40,7 @@ struct TrainerOptions {
 
   // Called on the thread that called train(), evaluate() or predict(), in order.
   std::function<void(const Event&)> on_event;
+  std::function<void(const Progress&)> on_progress;  // the same thread; for progress bars
 };
 
 }  // namespace yoke
