@@ -32,10 +32,10 @@ if(EXISTS ${YOKE_TORCH_DIR}/version.py)
 endif()
 
 # libtorch_cpu of a CUDA wheel needs these two even where no GPU is.
-file(GLOB _yoke_nvidia ${_yoke_site}/nvidia/cu*/lib)
+file(GLOB _yoke_nvidia ${_yoke_site}/nvidia/cu[0-9]*/lib)
 set(_yoke_needed)
 foreach(_name cudart cupti)
-  file(GLOB _yoke_found ${_yoke_site}/nvidia/cu*/lib/lib${_name}.so.*)
+  file(GLOB _yoke_found ${_yoke_site}/nvidia/cu[0-9]*/lib/lib${_name}.so.*)
   list(FILTER _yoke_found EXCLUDE REGEX "_static|\\.alt")
   if(_yoke_found)
     list(SORT _yoke_found)
