@@ -79,15 +79,21 @@ TEST(Deal, any_world_gets_each_slot_once_and_the_load_is_level) {
             tokens += lengths[size_t(micro.rows[i])];
           }
           EXPECT_EQ(tokens, micro.tokens);
-          if (limits.rows) EXPECT_LE(int64_t(micro.rows.size()), limits.rows);
-          if (limits.tokens && micro.rows.size() > 1) EXPECT_LE(micro.tokens, limits.tokens);
+          if (limits.rows) {
+            EXPECT_LE(int64_t(micro.rows.size()), limits.rows);
+          }
+          if (limits.tokens && micro.rows.size() > 1) {
+            EXPECT_LE(micro.tokens, limits.tokens);
+          }
           load += tokens;
         }
         least = std::min(least, load);
         most = std::max(most, load);
       }
       EXPECT_EQ(slots.size(), batch.rows.size());
-      if (world <= 4) EXPECT_LE(most - least, 60);  // at most one longest row apart
+      if (world <= 4) {
+        EXPECT_LE(most - least, 60);  // at most one longest row apart
+      }
     }
   }
 }

@@ -105,12 +105,13 @@ YOKE_MULTIVERSION void multiply(float* a, const float* b, int64_t n) {
   for (int64_t j = 0; j < n; ++j) a[j] *= b[j];
 }
 
-// dropped = p * keep;  ds = p * (dp * keep - delta) * scale, for one query.
-YOKE_MULTIVERSION void softmax_backward_row(const float* p, const float* keep, float* dp,
-                                            float* dropped, float delta, float scale, int64_t n) {
+// For one query: dp becomes p * (dp * keep - delta) * scale, then p becomes p * keep.
+YOKE_MULTIVERSION void softmax_backward_row(float* p, const float* keep, float* dp, float delta,
+                                            float scale, int64_t n) {
   for (int64_t j = 0; j < n; ++j) {
-    dropped[j] = p[j] * keep[j];
-    dp[j] = p[j] * (dp[j] * keep[j] - delta) * scale;
+    const float probability = p[j];
+    dp[j] = probability * (dp[j] * keep[j] - delta) * scale;
+    p[j] = probability * keep[j];
   }
 }
 
@@ -186,8 +187,7 @@ void attend_backward(const AttentionShape& shape, const AttentionBackward& tenso
       if (shape.threshold) mask_row(shape, slot, uint32_t(first + i), head, length, keep);
       // sum_j p_ij keep_ij dp_ij is the inner product of the output with its gradient.
       const float delta = dot(grad + i * stride, tensors.out + here + i * stride, d);
-      softmax_backward_row(p + i * length, keep, dp + i * length, p + i * length, delta,
-                           shape.scale, length);
+      softmax_backward_row(p + i * length, keep, dp + i * length, delta, shape.scale, length);
     }
     gemm(true, false, length, d, queries, 1, p, length, grad, stride, beta, tensors.grad_v + offset,
          stride);
