@@ -72,25 +72,20 @@ ReplicaSet::ReplicaSet(std::shared_ptr<torch::nn::Module> module, Factory factor
       factory_(std::move(factory)),
       devices_(std::move(devices)),
       options_(std::move(options)),
-      meeting_(std::make_shared<Rendezvous>(int(devices_.size()))) {
-  const int caller_threads = at::get_num_threads();
-  const auto on_cpu = std::count_if(devices_.begin(), devices_.end(),
-                                    [](c10::Device device) { return device.is_cpu(); });
+      meeting_(std::make_shared<Rendezvous>(int(devices_.size()))),
+      caller_threads_(at::get_num_threads()) {
   build();
-  team_ =
-      std::make_unique<ThreadTeam>(int(devices_.size()), [this, caller_threads, on_cpu](int rank) {
-        const auto device = devices_[size_t(rank)];
-        int threads = options_.intra_op_threads;
-        if (threads == 0)
-          threads = device.is_cpu()
-                        ? std::max<int>(1, caller_threads / int(std::max<int64_t>(on_cpu, 1)))
-                        : std::max(1, caller_threads / int(devices_.size()));
-        at::set_num_threads(threads);
-      });
+  team_ = std::make_unique<ThreadTeam>(lanes());
   team_->on_failure([this] { meeting_->abort(); });
-  team_->run([](int) {});
-  // Setting a thread's count also sets the default of threads that are born later.
-  at::set_num_threads(caller_threads);
+}
+
+// Replicas on the CPU divide the caller's threads; kernels of simulated devices run on the CPU too.
+int ReplicaSet::threads_of(int rank) const {
+  if (options_.intra_op_threads > 0) return options_.intra_op_threads;
+  const bool on_cpu = devices_[size_t(rank)].is_cpu();
+  const auto sharing = std::count_if(devices_.begin(), devices_.end(),
+                                     [&](c10::Device d) { return d.is_cpu() == on_cpu; });
+  return std::max(1, caller_threads_ / int(sharing));
 }
 
 ReplicaSet::~ReplicaSet() { team_.reset(); }
@@ -188,6 +183,7 @@ void ReplicaSet::build() {
                                                   replica->backend_, one_memory);
     replica->memory_gradients_ = replicas_[size_t(replica->memory_->ranks[0])]->reducer_.get();
   }
+  bind_lanes();
   signature_ = signature();
 }
 
@@ -201,27 +197,100 @@ std::string ReplicaSet::signature() const {
   return text;
 }
 
-void ReplicaSet::mirror_training() const {
-  const auto source = module_->modules();
-  for (size_t rank = 1; rank < replicas_.size(); ++rank) {
-    const auto own = replicas_[rank]->module().modules();
-    for (size_t i = 0; i < own.size() && i < source.size(); ++i)
-      if (own[i]->is_training() != source[i]->is_training())
-        own[i]->train(source[i]->is_training());
+// Lanes beyond the replicas read the CPU's weights.
+void ReplicaSet::bind_lanes() {
+  c10::NoGradGuard no_grad;
+  lanes_.resize(std::min(lanes_.size(), replicas_.size()));
+  for (size_t i = lanes_.size(); i < replicas_.size(); ++i)
+    lanes_.push_back({int(i), replicas_[i]->device(), replicas_[i]->module_});
+  const Replica* source = nullptr;
+  int on_cpu = 0;
+  for (auto& replica : replicas_)
+    if (replica->device().is_cpu()) {
+      if (!source) source = replica.get();
+      ++on_cpu;
+    }
+  if (!source) return;
+  const auto parameters = source->module().named_parameters();
+  const auto buffers = source->module().named_buffers();
+  for (; on_cpu < caller_threads_; ++on_cpu) {
+    Lane lane{int(lanes_.size()), source->device(), factory_()};
+    for (auto& item : lane.module->named_parameters()) {
+      item.value().set_requires_grad(parameters[item.key()].requires_grad());
+      alias(item.value(), parameters[item.key()]);
+    }
+    for (auto& item : lane.module->named_buffers()) alias(item.value(), buffers[item.key()]);
+    lanes_.push_back(std::move(lane));
   }
 }
 
-void ReplicaSet::run(const std::function<void(Replica&)>& task) {
+// Follows what the caller did to its module since the last run.
+void ReplicaSet::refresh() {
   if (signature() != signature_) build();
-  mirror_training();
-  meeting_->reset();
+  const auto source = module_->modules();
+  for (size_t i = 1; i < lanes_.size(); ++i) {
+    const auto own = lanes_[i].module->modules();
+    for (size_t m = 0; m < own.size() && m < source.size(); ++m)
+      if (own[m]->is_training() != source[m]->is_training())
+        own[m]->train(source[m]->is_training());
+  }
+}
+
+namespace {
+
+// Runs task(rank) on the first `ranks` threads of the team as if on the caller's thread.
+void run_team(ThreadTeam& team, int ranks, int caller_threads,
+              const std::function<void(int rank)>& task) {
   const at::ThreadLocalState caller;
-  team_->run([&](int rank) {
+  // Setting a thread's count also sets the default of threads that are born later.
+  struct Restore {
+    int threads;
+    ~Restore() { at::set_num_threads(threads); }
+  } restore{caller_threads};
+  team.run([&](int rank) {
+    if (rank >= ranks) return;
     const at::ThreadLocalStateGuard as_caller(caller);
+    task(rank);
+  });
+}
+
+}  // namespace
+
+void ReplicaSet::run(const std::function<void(Replica&)>& task) {
+  refresh();
+  meeting_->reset();
+  run_team(*team_, size(), caller_threads_, [&](int rank) {
+    at::set_num_threads(threads_of(rank));
     auto& replica = *replicas_[size_t(rank)];
     c10::OptionalDeviceGuard device;
     if (!replica.device().is_cpu()) device.reset_device(replica.device());
     task(replica);
+  });
+}
+
+void ReplicaSet::run_lanes(const std::function<void(const Lane&)>& task) {
+  refresh();
+  // Each sub-module's own mode comes back afterwards.
+  struct EvalMode {
+    explicit EvalMode(std::vector<Lane>& all) {
+      for (auto& lane : all)
+        for (auto& module : lane.module->modules())
+          modes.emplace_back(module, module->is_training());
+      for (auto& lane : all) lane.module->eval();
+    }
+    ~EvalMode() {
+      for (auto& [module, training] : modes)
+        if (module->is_training() != training) module->train(training);
+    }
+    std::vector<std::pair<std::shared_ptr<torch::nn::Module>, bool>> modes;
+  } eval_mode(lanes_);
+  run_team(*team_, lanes(), caller_threads_, [&](int rank) {
+    at::set_num_threads(1);
+    c10::NoGradGuard no_grad;
+    const auto& lane = lanes_[size_t(rank)];
+    c10::OptionalDeviceGuard device;
+    if (!lane.device.is_cpu()) device.reset_device(lane.device);
+    task(lane);
   });
 }
 

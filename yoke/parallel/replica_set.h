@@ -32,6 +32,15 @@ struct MemoryGroup {
   std::shared_ptr<void> optimizer;  // state that train/ keeps beside the parameters
 };
 
+// A worker of evaluation and prediction: a device and a module to run forward passes with, on one
+// intra-op thread, so that a row's numbers do not depend on how many workers there are. A replica
+// is one, and every core that no replica on the CPU occupies is another.
+struct Lane {
+  int index = 0;
+  c10::Device device = c10::Device(c10::kCPU);
+  std::shared_ptr<torch::nn::Module> module;
+};
+
 class Replica {
  public:
   int rank() const { return rank_; }
@@ -44,6 +53,9 @@ class Replica {
 
   // The sums over all replicas, (layout.total), as this memory group holds them; after finish().
   const at::Tensor& gradients() const { return memory_gradients_->gradients(); }
+
+  // Whether this replica does what is done once a memory group.
+  bool leads_memory() const { return place_ == 0; }
 
   // Waits until all replicas are here.
   void barrier() const;
@@ -95,12 +107,18 @@ class ReplicaSet {
   // first; a change of requires_grad, shapes or the set of parameters rebuilds the buffers.
   void run(const std::function<void(Replica&)>& task);
 
+  // The same for all lanes, without gradients; the modules are in eval mode meanwhile.
+  void run_lanes(const std::function<void(const Lane&)>& task);
+  int lanes() const { return int(lanes_.size()); }
+
  private:
   void build();
   void make_replicas();
   void bind_parameters();
+  void bind_lanes();
   std::string signature() const;
-  void mirror_training() const;
+  void refresh();
+  int threads_of(int rank) const;
 
   std::shared_ptr<torch::nn::Module> module_;
   Factory factory_;
@@ -111,6 +129,8 @@ class ReplicaSet {
   std::shared_ptr<const FlatLayout> layout_;
   std::string signature_;
   std::vector<std::unique_ptr<Replica>> replicas_;
+  std::vector<Lane> lanes_;  // the replicas first
+  int caller_threads_ = 1;
   std::unique_ptr<ThreadTeam> team_;
 };
 
