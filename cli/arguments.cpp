@@ -13,6 +13,10 @@ namespace {
 
 std::string first_name(const std::string& names) { return names.substr(0, names.find(',')); }
 
+// The value behind the mark that canonical_words() puts before each, so that CLI11 sees neither
+// brackets, braces, quotes nor dashes, which mean something to one or another of its versions.
+std::string value_of(const CLI::results_t& given) { return given.front().substr(1); }
+
 // Whether all of `text` is a number of type T, in decimal, whatever the locale.
 template <class T>
 bool read_number(const std::string& text, T& value) {
@@ -94,8 +98,8 @@ Arguments::Declared Arguments::text(const std::string& names, std::string& value
   auto* option = app_.add_option(
       names,
       [name, &value](const CLI::results_t& given) {
-        if (given.front().empty()) throw UsageError(name + " needs a value, this one is empty");
-        value = given.front();
+        value = value_of(given);
+        if (value.empty()) throw UsageError(name + " needs a value, this one is empty");
         return true;
       },
       help);
@@ -109,7 +113,7 @@ Arguments::Declared Arguments::free_text(const std::string& names,
   auto* option = app_.add_option(
       names,
       [&value](const CLI::results_t& given) {
-        value = given.front();
+        value = value_of(given);
         return true;
       },
       help);
@@ -123,7 +127,7 @@ Arguments::Declared Arguments::choice(const std::string& names, std::string& val
   auto* option = app_.add_option(
       names,
       [name, choices, &value](const CLI::results_t& given) {
-        const std::string& text = given.front();
+        const std::string text = value_of(given);
         if (std::find(choices.begin(), choices.end(), text) == choices.end()) {
           const std::string near = nearest_name(text, choices);
           throw UsageError(
@@ -144,7 +148,7 @@ Arguments::Declared Arguments::whole(const std::string& names, int64_t& value, i
   auto* option = app_.add_option(
       names,
       [name, minimum, &value](const CLI::results_t& given) {
-        value = read_whole<int64_t>(name, given.front(), minimum);
+        value = read_whole<int64_t>(name, value_of(given), minimum);
         return true;
       },
       help);
@@ -159,7 +163,7 @@ Arguments::Declared Arguments::whole(const std::string& names, uint64_t& value,
   auto* option = app_.add_option(
       names,
       [name, &value](const CLI::results_t& given) {
-        value = read_whole<uint64_t>(name, given.front(), 0);
+        value = read_whole<uint64_t>(name, value_of(given), 0);
         return true;
       },
       help);
@@ -173,7 +177,7 @@ Arguments::Declared Arguments::real(const std::string& names, double& value, Rea
   auto* option = app_.add_option(
       names,
       [name, range, &value](const CLI::results_t& given) {
-        value = read_real(name, given.front(), range);
+        value = read_real(name, value_of(given), range);
         return true;
       },
       help);

@@ -178,7 +178,8 @@ struct Program {
 
 // Turns the words behind a sub-command into "--name", "value" pairs that CLI11 cannot misread:
 // "--learning_rate=1e-4" becomes "--learning-rate", "1e-4", aliases become the option they stand
-// for. Refuses unknown, doubled and valueless options.
+// for, and each value stands behind a "=" (see value_of). Refuses unknown, doubled and valueless
+// options.
 std::vector<std::string> canonical_words(const CLI::App& command,
                                          const std::vector<CLI::App*>& commands,
                                          const std::vector<std::string>& words) {
@@ -215,7 +216,7 @@ std::vector<std::string> canonical_words(const CLI::App& command,
     }
     if (!given.emplace(name, value).second)
       throw UsageError(fmt::format("{} is given twice", name));
-    if (!refused) out.insert(out.end(), {name, value});
+    if (!refused) out.insert(out.end(), {name, "=" + value});
   }
   refuse_foreign_options(given);
   return out;

@@ -271,7 +271,7 @@ TEST(arguments, an_option_given_twice_is_refused_under_each_of_its_names) {
 
 TEST(arguments, text_may_be_anything) {
   for (const char* text :
-       {"", "{}", "[a,b]", "-5 degrees", "--json", "--devices", "a=b", "'\"", " "}) {
+       {"", "{}", "[a,b]", "[[a],[b]]", "-5 degrees", "--json", "--devices", "a=b", "'\"", " "}) {
     EXPECT_EQ(predict({"--text", text}).text, text);
     EXPECT_EQ(predict({std::string("--text=") + text, "--json"}).text, text);
   }
