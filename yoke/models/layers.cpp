@@ -1,16 +1,15 @@
 #include "yoke/models/layers.h"
 
-#include <ATen/ops/embedding.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/layer_norm.h>
-#include <ATen/ops/linear.h>
 #include <ATen/ops/relu.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/tanh.h>
 
 #include "yoke/core/error.h"
 #include "yoke/core/random.h"
+#include "yoke/models/ops/slotted.h"
 
 namespace yoke {
 namespace {
@@ -31,7 +30,7 @@ Linear::Linear(int64_t in, int64_t out)
     : weight(register_parameter("weight", at::empty({out, in}))),
       bias(register_parameter("bias", at::empty({out}))) {}
 
-at::Tensor Linear::forward(const at::Tensor& x) const { return at::linear(x, weight, bias); }
+at::Tensor Linear::forward(const at::Tensor& x) const { return slotted_linear(x, weight, bias); }
 
 LayerNorm::LayerNorm(int64_t size, double eps)
     : weight(register_parameter("weight", at::empty({size}))),
@@ -46,7 +45,9 @@ at::Tensor LayerNorm::forward(const at::Tensor& x) const {
 Embedding::Embedding(int64_t count, int64_t size)
     : weight(register_parameter("weight", at::empty({count, size}))) {}
 
-at::Tensor Embedding::forward(const at::Tensor& ids) const { return at::embedding(weight, ids); }
+at::Tensor Embedding::forward(const at::Tensor& ids) const {
+  return slotted_embedding(weight, ids);
+}
 
 Activation activation(const std::string& name) {
   if (name == "gelu") return gelu_exact;

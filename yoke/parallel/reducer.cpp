@@ -30,8 +30,8 @@ Reducer::Reducer(std::vector<at::Tensor> parameters, std::shared_ptr<const FlatL
       layout_(std::move(layout)),
       backend_(std::move(backend)),
       root_only_(root_only),
+      slots_(layout_->slices.size()),
       touched_(layout_->slices.size(), 0),
-      zero_(layout_->slices.size(), 1),
       used_(layout_->slices.size(), 0),
       missing_(layout_->buckets.size(), 0),
       order_(layout_->buckets.size(), [this](size_t bucket) { send(bucket); }) {
@@ -46,19 +46,30 @@ Reducer::Reducer(std::vector<at::Tensor> parameters, std::shared_ptr<const FlatL
         accumulator->add_post_hook(std::make_unique<AfterAccumulation>([this, s] { arrived(s); })));
     accumulators_.push_back(std::move(accumulator));
   }
+  for (size_t s = 0; s < slots_.size(); ++s)
+    slots_[s] = {.gradient = &slices_[s], .written = false, .zeros = true};
 }
 
 Reducer::~Reducer() {
+  offer_slots(false);
   for (size_t s = 0; s < accumulators_.size(); ++s) accumulators_[s]->del_post_hook(hook_keys_[s]);
   for (auto& parameter : parameters_) parameter.mutable_grad().reset();
+}
+
+void Reducer::offer_slots(bool offer) {
+  for (size_t s = 0; s < slots_.size(); ++s)
+    offer_gradient_slot(parameters_[layout_->slices[s].parameter].unsafeGetTensorImpl(),
+                        offer ? &slots_[s] : nullptr);
 }
 
 void Reducer::begin_step() {
   for (auto& parameter : parameters_) parameter.mutable_grad().reset();
   std::fill(touched_.begin(), touched_.end(), 0);
+  for (auto& slot : slots_) slot.written = false;
   order_.reset();
   works_.clear();
   last_ = false;
+  offer_slots(true);
 }
 
 void Reducer::begin_backward(bool last) {
@@ -69,18 +80,23 @@ void Reducer::begin_backward(bool last) {
 }
 
 void Reducer::arrived(size_t s) {
-  auto& parameter = parameters_[layout_->slices[s].parameter];
-  auto& gradient = parameter.mutable_grad();
-  if (!gradient.defined()) return;
-  if (gradient.data_ptr() != slices_[s].data_ptr()) {
+  auto& gradient = parameters_[layout_->slices[s].parameter].mutable_grad();
+  auto& slot = slots_[s];
+  if (!gradient.defined() && !slot.written) return;
+  if (!gradient.defined() || gradient.data_ptr() != slices_[s].data_ptr()) {
     // Autograd keeps the first gradient of a step as it came, and with create_graph a new one each
     // time: bring it into the buffer, so that what follows is added there.
     c10::NoGradGuard no_grad;
-    slices_[s].copy_(gradient);
+    if (gradient.defined() && slot.written && !touched_[s]) {
+      slices_[s].add_(gradient);  // the rest of it is in the slot already
+    } else if (gradient.defined()) {
+      slices_[s].copy_(gradient);
+    }
     gradient = slices_[s].variable_data();
   }
   touched_[s] = 1;
-  zero_[s] = 0;
+  slot.written = true;
+  slot.zeros = false;
   const size_t bucket = layout_->bucket_of[s];
   if (last_ && --missing_[bucket] == 0) order_.ready(bucket);
 }
@@ -99,10 +115,11 @@ void Reducer::send(size_t bucket) {
 
 void Reducer::finish() {
   c10::NoGradGuard no_grad;
+  offer_slots(false);
   for (size_t s = 0; s < slices_.size(); ++s)
-    if (!touched_[s] && !zero_[s]) {
+    if (!touched_[s] && !slots_[s].zeros) {
       slices_[s].zero_();
-      zero_[s] = 1;
+      slots_[s].zeros = true;
     }
   order_.finish();
   if (parameters_.empty()) return;
@@ -119,7 +136,7 @@ void Reducer::finish() {
   marks = tensors[0].cpu();
   for (size_t s = 0; s < used_.size(); ++s) {
     used_[s] = char(marks.const_data_ptr<int>()[s] != 0);
-    if (used_[s]) zero_[s] = 0;  // the sum of the others' gradients was written there
+    if (used_[s]) slots_[s].zeros = false;  // the others' gradients were written there
   }
 }
 

@@ -16,6 +16,7 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <vector>
 
+#include "yoke/core/gradient_slots.h"
 #include "yoke/parallel/coordination.h"
 #include "yoke/parallel/flat_layout.h"
 
@@ -47,6 +48,7 @@ class Reducer {
   const std::vector<char>& used() const { return used_; }
 
  private:
+  void offer_slots(bool offer);
   void arrived(size_t slice);
   void send(size_t bucket);
 
@@ -60,8 +62,8 @@ class Reducer {
   std::vector<decltype(torch::autograd::impl::grad_accumulator(std::declval<at::Tensor>()))>
       accumulators_;
   std::vector<uintptr_t> hook_keys_;
-  std::vector<char> touched_;  // by slice, in this step
-  std::vector<char> zero_;     // by slice: its stretch of flat_ holds zeros
+  std::vector<GradientSlot> slots_;  // by slice; offered from begin_step() to finish()
+  std::vector<char> touched_;        // by slice, in this step
   std::vector<char> used_;
   std::vector<size_t> missing_;  // by bucket: slices without a gradient in this backward
   bool last_ = false;

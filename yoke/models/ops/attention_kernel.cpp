@@ -85,19 +85,41 @@ YOKE_MULTIVERSION void exp_rows(float* s, int64_t rows, int64_t n, const float* 
   }
 }
 
-// keep[j] = 0 or keep_scale for the n keys of one query.
-YOKE_MULTIVERSION void mask_row(const AttentionShape& shape, uint32_t slot, uint32_t position,
-                                int64_t head, int64_t n, float* keep) {
+// keep (queries, n) = 0 or keep_scale, for queries at positions first, first + 1, … and their n
+// keys. Short rows leave most lanes of a Philox block idle, so the blocks run on from query to
+// query.
+YOKE_MULTIVERSION void mask_rows(const AttentionShape& shape, uint32_t slot, int64_t first,
+                                 int64_t queries, int64_t head, int64_t n, float* keep) {
+  const int64_t blocks = (n + 3) / 4, all = queries * blocks;
   uint32_t words[4][philox_lanes];
-  float block[4 * philox_lanes];
-  for (int64_t begin = 0; begin < n; begin += 4 * philox_lanes) {
-    philox_block(shape.step, slot, position, uint32_t(head << 20) + uint32_t(begin / 4), shape.key,
-                 words);
+  float drawn[4 * philox_lanes];
+  int64_t query = 0, block = 0;
+  for (int64_t begin = 0; begin < all; begin += philox_lanes) {
+    const int64_t lanes = std::min<int64_t>(philox_lanes, all - begin);
+    int64_t q = query, b = block;
+    for (int64_t i = 0; i < philox_lanes; ++i) {
+      words[0][i] = shape.step;
+      words[1][i] = slot;
+      words[2][i] = uint32_t(first + q);
+      words[3][i] = uint32_t(head << 20) + uint32_t(b);
+      if (++b == blocks) {
+        b = 0;
+        ++q;
+      }
+    }
+    philox_rounds(words, shape.key);
     for (int i = 0; i < philox_lanes; ++i)
       for (int w = 0; w < 4; ++w)
-        block[4 * i + w] = words[w][i] < shape.threshold ? 0.f : shape.keep_scale;
-    const int64_t left = std::min<int64_t>(4 * philox_lanes, n - begin);
-    for (int64_t j = 0; j < left; ++j) keep[begin + j] = block[j];
+        drawn[4 * i + w] = words[w][i] < shape.threshold ? 0.f : shape.keep_scale;
+    for (int64_t i = 0; i < lanes; ++i) {
+      float* to = keep + query * n + 4 * block;
+      const int64_t size = std::min<int64_t>(4, n - 4 * block);
+      for (int64_t w = 0; w < size; ++w) to[w] = drawn[4 * i + w];
+      if (++block == blocks) {
+        block = 0;
+        ++query;
+      }
+    }
   }
 }
 
@@ -146,7 +168,6 @@ void attend(const AttentionShape& shape, const AttentionForward& tensors, int64_
   const int64_t offset = begin * stride + head * d;
   const float* k = tensors.k + offset;
   const float* v = tensors.v + offset;
-  float* keep = shape.threshold ? scratch(1, length) : nullptr;
   for (int64_t first = 0; first < length; first += query_block) {
     const int64_t queries = std::min(query_block, length - first);
     float* s = scratch(0, queries * length);
@@ -154,11 +175,11 @@ void attend(const AttentionShape& shape, const AttentionForward& tensors, int64_
          k, stride, 0, s, length);
     softmax_rows(s, queries, length, tensors.lse + (begin + first) * shape.heads + head,
                  shape.heads);
-    if (keep)
-      for (int64_t i = 0; i < queries; ++i) {
-        mask_row(shape, slot, uint32_t(first + i), head, length, keep);
-        multiply(s + i * length, keep, length);
-      }
+    if (shape.threshold) {
+      float* keep = scratch(1, queries * length);
+      mask_rows(shape, slot, first, queries, head, length, keep);
+      multiply(s, keep, queries * length);
+    }
     gemm(false, false, queries, d, length, 1, s, length, v, stride, 0,
          tensors.out + offset + first * stride, stride);
   }
@@ -170,8 +191,6 @@ void attend_backward(const AttentionShape& shape, const AttentionBackward& tenso
   const int64_t offset = begin * stride + head * d;
   const float* k = tensors.k + offset;
   const float* v = tensors.v + offset;
-  float* keep = scratch(1, length);
-  std::fill(keep, keep + length, 1.f);
   for (int64_t first = 0; first < length; first += query_block) {
     const int64_t queries = std::min(query_block, length - first);
     const float beta = first == 0 ? 0.f : 1.f;
@@ -183,11 +202,17 @@ void attend_backward(const AttentionShape& shape, const AttentionBackward& tenso
     gemm(false, true, queries, length, d, shape.scale, q, stride, k, stride, 0, p, length);
     exp_rows(p, queries, length, tensors.lse + (begin + first) * shape.heads + head, shape.heads);
     gemm(false, true, queries, length, d, 1, grad, stride, v, stride, 0, dp, length);
+    float* keep = scratch(1, queries * length);
+    if (shape.threshold) {
+      mask_rows(shape, slot, first, queries, head, length, keep);
+    } else {
+      std::fill_n(keep, queries * length, 1.f);
+    }
     for (int64_t i = 0; i < queries; ++i) {
-      if (shape.threshold) mask_row(shape, slot, uint32_t(first + i), head, length, keep);
       // sum_j p_ij keep_ij dp_ij is the inner product of the output with its gradient.
       const float delta = dot(grad + i * stride, tensors.out + here + i * stride, d);
-      softmax_backward_row(p + i * length, keep, dp + i * length, delta, shape.scale, length);
+      softmax_backward_row(p + i * length, keep + i * length, dp + i * length, delta, shape.scale,
+                           length);
     }
     gemm(true, false, length, d, queries, 1, p, length, grad, stride, beta, tensors.grad_v + offset,
          stride);
