@@ -63,6 +63,7 @@ struct Trainer::State {
       emit(e);
       all.push_back(e.prediction);
     }
+    log_info("all rows predicted");
     return all;
   }
 };
