@@ -141,7 +141,10 @@ MappedFile::MappedFile(const fs::path& path, const std::string& where) {
   if (::fstat(file.get(), &info) != 0) fail(where, path, "cannot stat", errno);
   size_ = size_t(info.st_size);
   if (size_ == 0) return;
-  void* address = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.get(), 0);
+  // Private and writable: who writes through a tensor over it changes memory of this process, not
+  // the file, instead of dying of SIGSEGV. Pages cost memory only once written.
+  void* address = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE,
+                         file.get(), 0);
   if (address == MAP_FAILED) fail(where, path, "cannot map", errno);
   data_ = static_cast<const std::byte*>(address);
 }
