@@ -145,7 +145,7 @@ std::map<std::string, std::string> read_weight_map(const fs::path& index) {
     if (!file.is_string()) fail("tensor \"" + name + "\" has no file");
     const auto shard = file.template get<std::string>();
     if (!is_plain_file_name(shard))
-      fail("tensor \"" + name + "\" lies in \"" + shard + "\", which is no plain file name");
+      fail("tensor \"" + name + "\" lies in " + file.dump() + ", which is no plain file name");
     files[name] = shard;
   }
   return files;
