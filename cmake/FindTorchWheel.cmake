@@ -70,8 +70,24 @@ find_path(TorchWheel_CUDA_INCLUDE_DIR cuda_runtime.h
           PATHS ${_yoke_site}/nvidia/cu13/include NO_DEFAULT_PATH)
 find_path(TorchWheel_NCCL_INCLUDE_DIR nccl.h
           PATHS ${_yoke_site}/nvidia/nccl/include NO_DEFAULT_PATH)
-if(TorchWheel_CUDA_INCLUDE_DIR AND EXISTS ${YOKE_TORCH_DIR}/lib/libtorch_cuda.so)
+if(TorchWheel_CUDA_INCLUDE_DIR
+   AND TorchWheel_NCCL_INCLUDE_DIR
+   AND EXISTS ${YOKE_TORCH_DIR}/lib/libtorch_cuda.so)
   set(TorchWheel_HAS_CUDA ON)
+  if(TorchWheel_FOUND AND NOT TARGET TorchWheel::torch_cuda)
+    set(_yoke_cuda_include "${TorchWheel_CUDA_INCLUDE_DIR};${TorchWheel_NCCL_INCLUDE_DIR}")
+    add_library(TorchWheel::torch_cuda INTERFACE IMPORTED)
+    set_target_properties(
+      TorchWheel::torch_cuda
+      PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "${_yoke_cuda_include}"
+                 INTERFACE_SYSTEM_INCLUDE_DIRECTORIES "${_yoke_cuda_include}"
+                 INTERFACE_COMPILE_DEFINITIONS USE_C10D_NCCL
+                 # not dropped, although it registers itself and little of it is called by name
+                 INTERFACE_LINK_OPTIONS "LINKER:--no-as-needed"
+                 INTERFACE_LINK_LIBRARIES
+                 "${YOKE_TORCH_DIR}/lib/libtorch_cuda.so;${YOKE_TORCH_DIR}/lib/libc10_cuda.so;TorchWheel::torch"
+    )
+  endif()
 else()
   set(TorchWheel_HAS_CUDA OFF)
 endif()

@@ -16,9 +16,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* no_driver = "no NVIDIA driver found";
+constexpr const char* asked_before =
+    "PyTorch was asked about CUDA (at::manual_seed does so) before it was loaded, and keeps its "
+    "answer that there is none";
+
+[[noreturn]] void throw_late(const std::string& why) {
+  throw Error("device.cuda", why, "yoke::init_devices() at the start of main()");
+}
+
 struct State {
   std::mutex mutex;
   bool tried = false;
+  bool too_late = false;
   const CudaApi* api = nullptr;
   std::string why_none;
 };
@@ -100,29 +110,32 @@ bool cuda_is_loaded() {
 const CudaApi* find_cuda() {
   auto& s = state();
   const std::lock_guard lock(s.mutex);
+  if (s.too_late) throw_late(asked_before);
   if (s.tried) return s.api;
   const char* given = std::getenv("YOKE_CUDA_PLUGIN");
   if (!(given && *given) && !driver_is_installed()) {
-    s.why_none = "no NVIDIA driver found";
+    s.why_none = no_driver;
     s.tried = true;
     return nullptr;
   }
   if (backward_has_run())
-    throw Error("device.cuda",
-                "CUDA cannot be loaded any more: a backward pass has run in this process, and "
-                "PyTorch fixes its devices then",
-                "yoke::init_devices() at the start of main()");
-  const CudaApi* api = open_library(s.why_none);
+    throw_late(
+        "CUDA cannot be loaded any more: a backward pass has run in this process, and PyTorch "
+        "fixes its devices then");
+  s.api = open_library(s.why_none);
   s.tried = true;
-  if (api && !api->ready()) {
-    s.why_none =
-        "PyTorch was asked about CUDA (at::manual_seed does so) before it was loaded, and keeps "
-        "its answer that there is none; call yoke::init_devices() at the start of main()";
-    throw Error("device.cuda", s.why_none.substr(0, s.why_none.find("; call")),
-                "yoke::init_devices() at the start of main()");
+  if (s.api && !s.api->ready()) {
+    s.api = nullptr;
+    s.too_late = true;
+    throw_late(asked_before);
   }
-  s.api = api;
   return s.api;
+}
+
+std::string why_no_cuda() {
+  auto& s = state();
+  const std::lock_guard lock(s.mutex);
+  return s.why_none == no_driver ? "" : s.why_none;
 }
 
 const CudaApi& cuda() {

@@ -61,6 +61,9 @@ const CudaApi* find_cuda();
 // The same, but none is a yoke::Error that says why.
 const CudaApi& cuda();
 
+// Why find_cuda() gave nullptr on a machine with an NVIDIA driver; "" where there is no driver.
+std::string why_no_cuda();
+
 // Whether CUDA is loaded; loads nothing.
 bool cuda_is_loaded();
 

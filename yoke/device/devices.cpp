@@ -237,7 +237,11 @@ void warn_if_busy(const CudaApi& api, int device) {
 
 std::vector<c10::Device> automatic() {
   const auto* api = find_cuda();
-  if (!api) return {c10::Device(c10::kCPU)};
+  if (!api) {
+    if (const std::string why = why_no_cuda(); !why.empty())
+      log_warning("auto takes the CPU: " + why);
+    return {c10::Device(c10::kCPU)};
+  }
   std::vector<c10::Device> devices;
   for (int i = 0; i < api->device_count(); ++i) {
     warn_if_busy(*api, i);

@@ -202,6 +202,10 @@ void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     visit_tensors(value, [&](const at::Tensor& tensor, bool) { check.look(tensor); });
     if (value.isDevice()) asked = value.toDevice();
   }
+  for (size_t i = 0; i < arguments.size(); ++i)  // a generator alone can lead here
+    TORCH_CHECK(check.device() || asked || !(*stack)[begin + i].isGenerator(),
+                "Expected a 'cpu' device type for generator but found 'sim' (in method ",
+                op.operator_name(), ")");
   for (size_t i = 0; i < arguments.size(); ++i)
     visit_tensors((*stack)[begin + i], [&](const at::Tensor& tensor, bool may_be_on_cpu) {
       check.check(tensor, arguments[i], may_be_on_cpu);

@@ -182,6 +182,42 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
           views.device(std::move(for_bias), input.device())};
 }
 
+// PyTorch calls these two for a device's LSTM and GRU layers, and plain operators on the CPU. They
+// are registered above autograd, so they need no backward of their own.
+using Cell = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+
+at::Tensor with_bias(const at::Tensor& gates, const OptionalTensor& bias) {
+  return bias && bias->defined() ? gates.add(*bias) : gates;
+}
+
+// hy, cy; input_gates, hidden_gates (B, 4 H) in the order input, forget, cell, output.
+Cell lstm_cell(const at::Tensor& input_gates, const at::Tensor& hidden_gates, const at::Tensor& cx,
+               const OptionalTensor& input_bias, const OptionalTensor& hidden_bias) {
+  const auto gates =
+      with_bias(hidden_gates, hidden_bias).add(with_bias(input_gates, input_bias)).chunk(4, 1);
+  auto cy = gates[1].sigmoid().mul(cx).add(gates[0].sigmoid().mul(gates[2].tanh()));
+  auto hy = gates[3].sigmoid().mul(cy.tanh());
+  return {std::move(hy), std::move(cy), at::Tensor()};
+}
+
+// hy; input_gates, hidden_gates (B, 3 H) in the order reset, update, new.
+std::tuple<at::Tensor, at::Tensor> gru_cell(const at::Tensor& input_gates,
+                                            const at::Tensor& hidden_gates, const at::Tensor& hx,
+                                            const OptionalTensor& input_bias,
+                                            const OptionalTensor& hidden_bias) {
+  const auto input = with_bias(input_gates, input_bias).chunk(3, 1);
+  const auto hidden = with_bias(hidden_gates, hidden_bias).chunk(3, 1);
+  const auto reset = hidden[0].add(input[0]).sigmoid();
+  const auto update = hidden[1].add(input[1]).sigmoid();
+  const auto fresh = input[2].add(hidden[2].mul(reset)).tanh();
+  return {hx.sub(fresh).mul(update).add(fresh), at::Tensor()};
+}
+
+void register_cells(torch::Library& m) {
+  m.impl("_thnn_fused_lstm_cell", &lstm_cell);
+  m.impl("_thnn_fused_gru_cell", &gru_cell);
+}
+
 bool is_view(const c10::FunctionSchema& schema) {
   for (const auto& result : schema.returns())
     if (result.alias_info() && !result.alias_info()->isWrite()) return true;
@@ -223,9 +259,20 @@ void register_ops() {
   static auto* aten = new torch::Library(torch::Library::IMPL, "aten",
                                          c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
   register_own(*aten);
-  // These have no CPU kernel of their own but ask for the device inside.
-  std::vector<const char*> boxed{"convolution", "convolution_backward", "_convolution"};
-  for (const char* name : boxed)
+  register_cells(*aten);
+  static auto* above = new torch::Library(
+      torch::Library::IMPL, "aten", c10::DispatchKey::AutogradPrivateUse1, __FILE__, __LINE__);
+  register_cells(*above);
+  // The copy looks at the conjugate and negative bits itself; PyTorch's fallbacks would resolve
+  // them by a clone, which is a copy again.
+  for (const auto key : {c10::DispatchKey::Conjugate, c10::DispatchKey::Negative}) {
+    auto* bits = new torch::Library(torch::Library::IMPL, "aten", key, __FILE__, __LINE__);
+    bits->impl("_copy_from", torch::CppFunction::makeFallthrough());
+  }
+  // The first three have no CPU kernel of their own but ask for the device inside; the others have
+  // one that an implicit composite kernel would hide.
+  for (const char* name :
+       {"convolution", "convolution_backward", "_convolution", "silu_backward", "mish_backward"})
     aten->impl(name, torch::CppFunction::makeFromBoxedFunction<&fallback>());
 
   // See Note [Simulated kernels].
