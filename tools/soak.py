@@ -1,7 +1,7 @@
 """The table of ./dev soak, out of the report that CTest writes.
 
-A test says what it counted in a line "soak: 100000 random strings" on its output. Tests that say
-nothing are summed up in one row for each folder.
+A test says what it counted in lines such as "soak: 100000 random strings" on its output, which are
+added up. Tests that say nothing share one row for each folder.
 """
 import datetime
 import os
@@ -12,9 +12,18 @@ import xml.etree.ElementTree as ElementTree
 HEADER = """# Soak
 
 The tests with large counts: `./dev soak` runs all tests with `YOKE_SOAK=1` and writes this file. A
-test that counts something prints it in a line `soak: 100000 random strings`.
+test that counts something prints it in lines such as `soak: 100000 random strings`, which are added
+up.
 
 """
+
+
+def sums(counts):
+    """"300 files, 20 texts" of [("100", "files"), ("20", "texts"), ("200", "files")]."""
+    total = {}
+    for number, things in counts:
+        total[things] = total.get(things, 0) + int(number)
+    return ", ".join(f"{number:,} {things}" for things, number in total.items())
 
 
 def rows(report):
@@ -22,10 +31,11 @@ def rows(report):
     result, folders = [], {}
     for case in ElementTree.parse(report).getroot().iter("testcase"):
         name, seconds = case.get("name"), float(case.get("time") or 0)
-        counts = re.findall(r"^soak: (.+)$", case.findtext("system-out") or "", re.MULTILINE)
+        counts = sums(re.findall(r"^soak: (\d+) (.+)$", case.findtext("system-out") or "",
+                                 re.MULTILINE))
         state = {"run": "passed", "fail": "FAILED"}.get(case.get("status"), "skipped")
         if counts or state == "FAILED":
-            result.append((name, "; ".join(counts), state, seconds))
+            result.append((name, counts, state, seconds))
         else:
             passed, skipped, total = folders.get(name.split(".")[0], (0, 0, 0.0))
             folders[name.split(".")[0]] = (passed + (state == "passed"),

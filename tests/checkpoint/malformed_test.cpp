@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <iostream>
 #include <random>
 
 #include "support.h"
@@ -317,6 +318,7 @@ TEST_F(Malformed, no_mutation_of_a_good_file_crashes) {
       {"m.safetensors", read_file(folder_ / "seed.safetensors", "test")},
       {"m.pth", torch_file(pickle(4, 1, 3, 1))},
       {"m.bin", legacy}};
+  std::cout << "soak: " << std::size(seeds) * size_t(rounds) << " mutated files\n";
   std::mt19937_64 random(42);
   for (const auto& [name, seed] : seeds) {
     int loaded = 0;

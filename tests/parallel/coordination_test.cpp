@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <iostream>
 #include <random>
 #include <set>
 
@@ -15,6 +16,7 @@ namespace yoke {
 namespace {
 
 int schedules() { return std::getenv("YOKE_SOAK") ? 5000 : 300; }
+void report_count() { std::cout << "soak: " << schedules() << " schedules\n"; }
 
 void jitter(std::mt19937& random) {
   const int kind = int(random() % 4);
@@ -52,6 +54,7 @@ TEST(ThreadTeam, the_first_failure_reaches_the_caller_and_the_team_stays_usable)
 // Many rounds, random speeds: each round's items are complete and in rank order, whoever came last,
 // and no rank waits at arrive().
 TEST(Rendezvous, sums_every_round_in_rank_order_under_random_schedules) {
+  report_count();
   for (int seed = 0; seed < schedules(); ++seed) {
     const int world = 1 + seed % 5;
     const int rounds = 7;
@@ -84,6 +87,7 @@ TEST(Rendezvous, sums_every_round_in_rank_order_under_random_schedules) {
 // One rank fails at a random round, before or inside the round's work: all others end, the caller
 // gets that one error, and after reset() the meeting works again.
 TEST(Rendezvous, a_failing_rank_ends_all_and_nothing_hangs) {
+  report_count();
   for (int seed = 0; seed < schedules(); ++seed) {
     const int world = 2 + seed % 4;
     std::mt19937 plan{unsigned(seed)};
@@ -137,6 +141,7 @@ TEST(Rendezvous, different_operations_in_one_round_are_an_error_that_names_both)
 }
 
 TEST(OrderedLaunch, launches_in_index_order_whatever_becomes_ready_first) {
+  report_count();
   for (int seed = 0; seed < schedules(); ++seed) {
     std::mt19937 random{unsigned(seed)};
     const size_t count = 1 + random() % 9;

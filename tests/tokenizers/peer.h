@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <iterator>
 #include <optional>
 #include <string>
@@ -98,6 +99,7 @@ class PeerReader {
 // peer's. `folder` holds the tokenizer.json that both load. Reports the first few differences.
 inline void expect_equal_to_peer(const fs::path& folder, const std::vector<Case>& cases,
                                  EncodeOptions options = {}) {
+  std::cout << "soak: " << cases.size() << " texts\n";
   TempFolder temp;
   std::string input;
   const auto put_text = [&](const std::string& text) {
