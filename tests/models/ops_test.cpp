@@ -95,7 +95,10 @@ at::Tensor attention_by_torch(const at::Tensor& q, const at::Tensor& k, const at
     const int64_t length = cu[r + 1] - cu[r];
     if (length == 0) continue;
     auto part = [&](const at::Tensor& x) {
-      return x.narrow(0, cu[r], length).view({length, heads, x.size(1) / heads}).transpose(0, 1).unsqueeze(0);
+      return x.narrow(0, cu[r], length)
+          .view({length, heads, x.size(1) / heads})
+          .transpose(0, 1)
+          .unsqueeze(0);
     };
     out.push_back(
         at::scaled_dot_product_attention(part(q), part(k), part(v))[0].transpose(0, 1).reshape(

@@ -47,6 +47,8 @@ BertConfig BertConfig::from_json(const Json& json) {
   read(json, "classifier_dropout", c.classifier_dropout);
   read(json, "max_position_embeddings", c.max_position_embeddings);
   read(json, "type_vocab_size", c.type_vocab_size);
+  if (json.contains("pad_token_id") && json["pad_token_id"].is_null()) c.pad_token_id = -1;
+  read(json, "pad_token_id", c.pad_token_id);
   read(json, "initializer_range", c.initializer_range);
   read(json, "layer_norm_eps", c.layer_norm_eps);
 
@@ -84,8 +86,9 @@ BertConfig BertConfig::from_json(const Json& json) {
 }
 
 BertEmbeddings::BertEmbeddings(const BertConfig& c)
-    : word_embeddings(register_module("word_embeddings",
-                                      std::make_shared<Embedding>(c.vocab_size, c.hidden_size))),
+    : word_embeddings(register_module(
+          "word_embeddings",
+          std::make_shared<Embedding>(c.vocab_size, c.hidden_size, c.pad_token_id))),
       position_embeddings(
           register_module("position_embeddings",
                           std::make_shared<Embedding>(c.max_position_embeddings, c.hidden_size))),

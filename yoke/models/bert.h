@@ -25,6 +25,7 @@ struct BertConfig {
   double classifier_dropout = 0.1;  // hidden_dropout_prob where config.json has none
   int64_t max_position_embeddings = 512;
   int64_t type_vocab_size = 2;
+  int64_t pad_token_id = 0;  // its embedding gets no gradient; -1: none
   double initializer_range = 0.02;
   double layer_norm_eps = 1e-12;
 

@@ -42,11 +42,11 @@ at::Tensor LayerNorm::forward(const at::Tensor& x) const {
   return at::layer_norm(x, {size_}, weight, bias, eps_);
 }
 
-Embedding::Embedding(int64_t count, int64_t size)
-    : weight(register_parameter("weight", at::empty({count, size}))) {}
+Embedding::Embedding(int64_t count, int64_t size, int64_t padding_idx)
+    : weight(register_parameter("weight", at::empty({count, size}))), padding_idx_(padding_idx) {}
 
 at::Tensor Embedding::forward(const at::Tensor& ids) const {
-  return slotted_embedding(weight, ids);
+  return slotted_embedding(weight, ids, padding_idx_);
 }
 
 Activation activation(const std::string& name) {

@@ -32,13 +32,16 @@ class LayerNorm : public torch::nn::Module {
   double eps_;
 };
 
-// weight (count, size).
+// weight (count, size). The row of `padding_idx` gets no gradient, as in torch.nn.Embedding.
 class Embedding : public torch::nn::Module {
  public:
-  Embedding(int64_t count, int64_t size);
+  Embedding(int64_t count, int64_t size, int64_t padding_idx = -1);
   at::Tensor forward(const at::Tensor& ids) const;  // (T) -> (T, size)
 
   at::Tensor weight;
+
+ private:
+  int64_t padding_idx_;
 };
 
 // An activation by its name in config.json: gelu, gelu_new, gelu_pytorch_tanh, relu, silu, tanh.

@@ -64,16 +64,19 @@ struct LinearIntoSlot : torch::autograd::Function<LinearIntoSlot> {
 };
 
 YOKE_MULTIVERSION void add_columns(float* table, const float* grad, const int64_t* ids,
-                                   int64_t tokens, int64_t size, int64_t begin, int64_t end) {
+                                   int64_t tokens, int64_t size, int64_t padding_idx, int64_t begin,
+                                   int64_t end) {
   for (int64_t t = 0; t < tokens; ++t) {
+    if (ids[t] == padding_idx) continue;
     float* row = table + ids[t] * size;
     for (int64_t c = begin; c < end; ++c) row[c] += grad[t * size + c];
   }
 }
 
-// table[ids[t]] += grad[t] for t = 0, 1, …: threads take columns, so each element is added to in
-// token order whatever their number.
-void embedding_add_cpu(at::Tensor table, const at::Tensor& grad_in, const at::Tensor& ids_in) {
+// table[ids[t]] += grad[t] for t = 0, 1, … but those of padding_idx: threads take columns, so each
+// element is added to in token order whatever their number.
+void embedding_add_cpu(at::Tensor table, const at::Tensor& grad_in, const at::Tensor& ids_in,
+                       int64_t padding_idx) {
   TORCH_CHECK(table.dim() == 2 && table.is_contiguous() && table.scalar_type() == at::kFloat &&
                   grad_in.dim() == 2 && grad_in.size(1) == table.size(1) &&
                   grad_in.size(0) == ids_in.numel(),
@@ -87,17 +90,18 @@ void embedding_add_cpu(at::Tensor table, const at::Tensor& grad_in, const at::Te
   at::parallel_for(0, (size + 63) / 64, std::max<int64_t>(1, 8192 / std::max<int64_t>(tokens, 1)),
                    [&](int64_t begin, int64_t end) {
                      add_columns(table.mutable_data_ptr<float>(), grad.const_data_ptr<float>(), id,
-                                 tokens, size, begin * 64, std::min(end * 64, size));
+                                 tokens, size, padding_idx, begin * 64, std::min(end * 64, size));
                    });
 }
 
 struct EmbeddingIntoSlot : torch::autograd::Function<EmbeddingIntoSlot> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& weight,
-                            const at::Tensor& ids, int64_t slot) {
+                            const at::Tensor& ids, int64_t padding_idx, int64_t slot) {
     at::AutoDispatchBelowADInplaceOrView below;
     context->save_for_backward({ids});
     context->saved_data["slot"] = slot;
-    return at::embedding(weight, ids);
+    context->saved_data["padding_idx"] = padding_idx;
+    return at::embedding(weight, ids, padding_idx);
   }
   static variable_list backward(AutogradContext* context, variable_list grads) {
     static const auto op = c10::Dispatcher::singleton()
@@ -105,17 +109,18 @@ struct EmbeddingIntoSlot : torch::autograd::Function<EmbeddingIntoSlot> {
                                .typed<decltype(embedding_add_cpu)>();
     auto* slot = as_slot(context->saved_data["slot"]);
     if (!slot->written && !slot->zeros) slot->gradient->zero_();
-    op.call(*slot->gradient, grads[0], context->get_saved_variables()[0]);
+    op.call(*slot->gradient, grads[0], context->get_saved_variables()[0],
+            context->saved_data["padding_idx"].toInt());
     slot->written = true;
     slot->zeros = false;
-    return {{}, {}, {}};
+    return {{}, {}, {}, {}};
   }
 };
 
 }  // namespace
 
 TORCH_LIBRARY_FRAGMENT(yoke, m) {
-  m.def("embedding_add_(Tensor(a!) table, Tensor grad, Tensor ids) -> ()");
+  m.def("embedding_add_(Tensor(a!) table, Tensor grad, Tensor ids, int padding_idx) -> ()");
 }
 TORCH_LIBRARY_IMPL(yoke, CPU, m) { m.impl("embedding_add_", embedding_add_cpu); }
 
@@ -126,10 +131,10 @@ at::Tensor slotted_linear(const at::Tensor& x, const at::Tensor& weight, const a
   return LinearIntoSlot::apply(x, weight, bias, as_int(weight_slot), as_int(bias_slot));
 }
 
-at::Tensor slotted_embedding(const at::Tensor& weight, const at::Tensor& ids) {
+at::Tensor slotted_embedding(const at::Tensor& weight, const at::Tensor& ids, int64_t padding_idx) {
   GradientSlot* slot = slot_of(weight);
-  if (!slot || !has_host_kernels(weight)) return at::embedding(weight, ids);
-  return EmbeddingIntoSlot::apply(weight, ids, as_int(slot));
+  if (!slot || !has_host_kernels(weight)) return at::embedding(weight, ids, padding_idx);
+  return EmbeddingIntoSlot::apply(weight, ids, padding_idx, as_int(slot));
 }
 
 }  // namespace yoke

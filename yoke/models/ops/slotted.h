@@ -5,12 +5,14 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+
 namespace yoke {
 
 // x (T, in), weight (out, in), bias (out) -> (T, out).
 at::Tensor slotted_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
 
-// weight (count, size), ids (T) -> (T, size).
-at::Tensor slotted_embedding(const at::Tensor& weight, const at::Tensor& ids);
+// weight (count, size), ids (T) -> (T, size). The row padding_idx gets no gradient; -1: none such.
+at::Tensor slotted_embedding(const at::Tensor& weight, const at::Tensor& ids, int64_t padding_idx);
 
 }  // namespace yoke

@@ -1,0 +1,165 @@
+#include "yoke/train/text_model.h"
+
+#include <algorithm>
+#include <set>
+
+#include "yoke/checkpoint/hf_folder.h"
+#include "yoke/checkpoint/load_state.h"
+#include "yoke/core/error.h"
+#include "yoke/core/log.h"
+#include "yoke/core/suggest.h"
+#include "yoke/models/layers.h"
+
+namespace yoke {
+namespace {
+
+LoadRules rules_for(const ModelNames& names, LoadPurpose purpose) {
+  LoadRules rules;
+  rules.base_prefix = names.base_prefix;
+  rules.own_head = names.head;
+  rules.head_may_be_missing = purpose == LoadPurpose::train;
+  return rules;
+}
+
+NamedTensors named_tensors(const torch::nn::Module& module) {
+  NamedTensors tensors;
+  for (const auto& item : module.named_parameters()) tensors.emplace_back(item.key(), item.value());
+  for (const auto& item : module.named_buffers()) tensors.emplace_back(item.key(), item.value());
+  return tensors;
+}
+
+ProblemType problem_of(const LabelMap& labels) {
+  return labels.regression() ? ProblemType::regression : ProblemType::single_label_classification;
+}
+
+}  // namespace
+
+TextModel::TextModel(const TrainerOptions& options)
+    : options_(options),
+      folder_(resolve_model(options.model)),
+      config_(read_config(folder_)),
+      file_((check_architecture(), read_weights(folder_, &file_name_))),
+      tokenizer_(Tokenizer::from_folder(folder_.path)) {
+  const auto probe = make_model(config_, options_.task, 1, ProblemType::regression);
+  file_has_head_ = has_head(file_, rules_for(probe->names(), LoadPurpose::use));
+  if (file_has_head_) labels_ = LabelMap::from_config(config_);
+  if (tokenizer_.ids_end() > probe->vocab_size())
+    throw Error("models.load",
+                options_.model + ": the tokenizer has ids up to " +
+                    std::to_string(tokenizer_.ids_end() - 1) + ", the model's vocabulary ends at " +
+                    std::to_string(probe->vocab_size() - 1),
+                "the tokenizer files that belong to this model");
+}
+
+// Before weights are read, so that a folder of another kind is told as such.
+void TextModel::check_architecture() const {
+  make_model(config_, options_.task, 1, ProblemType::regression);
+}
+
+std::shared_ptr<Model> TextModel::make_empty() const {
+  return make_model(config_, options_.task, labels_.size(), problem_of(labels_));
+}
+
+void TextModel::load(LoadPurpose purpose, const LabelMap* labels) {
+  if (!file_has_head_) labels_ = labels ? *labels : LabelMap::from_config(config_);
+  auto model = make_empty();
+  const auto tensors = named_tensors(*model);
+  const auto report = load_state(file_, tensors, rules_for(model->names(), purpose),
+                                 (folder_.path / file_name_).string());
+  for (const auto& [name, tensor] : tensors)
+    if (std::find(report.new_tensors.begin(), report.new_tensors.end(), name) !=
+        report.new_tensors.end())
+      initialize(tensor, name, model->initializer_range(), options_.seed);
+  if (!report.left_out.empty())
+    log_info(options_.model +
+             ": left out tensors of other heads: " + join_names(report.left_out, 6));
+  if (!report.new_tensors.empty())
+    log_info(options_.model + ": new, drawn from the seed: " + join_names(report.new_tensors, 6));
+  model->eval();
+  new_tensors_ = report.new_tensors;
+  model_ = std::move(model);
+  file_ = {};  // unmaps the file
+}
+
+int64_t TextModel::max_length() const {
+  const int64_t positions =
+      model_ ? model_->max_positions()
+             : make_model(config_, options_.task, 1, ProblemType::regression)->max_positions();
+  if (options_.max_length > positions)
+    throw Error("train.options",
+                "max_length is " + std::to_string(options_.max_length) + ", the model has " +
+                    std::to_string(positions) + " positions",
+                ".max_length = " + std::to_string(positions) + " (--max-length) or less");
+  if (options_.max_length > 0) return options_.max_length;
+  return std::min(positions, tokenizer_.model_max_length().value_or(positions));
+}
+
+TextRows TextModel::tokenized(const TextDataset& dataset) const {
+  TextRows rows;
+  const int64_t length = max_length();
+  rows.tokens = tokenize(dataset, tokenizer_, length);
+  for (const auto& ids : rows.tokens.input_ids) {
+    if (ids.empty())
+      throw Error(
+          "data.encode",
+          "row " + std::to_string(dataset.source_rows[rows.lengths.size()]) + " has no tokens",
+          "a tokenizer that adds [CLS] and [SEP]");
+    rows.lengths.push_back(int64_t(ids.size()));
+  }
+  if (rows.tokens.shortened > 0)
+    log_info((dataset.file.empty() ? std::string() : dataset.file + ": ") +
+             std::to_string(rows.tokens.shortened) + " of " + std::to_string(dataset.rows()) +
+             " rows were cut to " + std::to_string(length) + " tokens");
+  rows.file = dataset.file;
+  rows.source_rows = dataset.source_rows;
+  return rows;
+}
+
+TextRows TextModel::read(const std::string& file, LabelNeed need, LoadPurpose purpose,
+                         int64_t max_rows) {
+  const TextDataset dataset = load_text_dataset(file, options_.data, need, max_rows);
+  if (!loaded()) {
+    if (purpose == LoadPurpose::train) {
+      const LabelMap labels = LabelMap::from_labels(dataset);
+      // A head that only counts its classes takes their names from the first file it is trained on.
+      if (file_has_head_ && !labels_.has_names() && !labels_.regression() && labels.has_names() &&
+          labels.size() == labels_.size() && !labels_.find(labels.name(0)))
+        labels_.set_names(labels.names());
+      load(purpose, &labels);
+    } else {
+      load(purpose, nullptr);
+    }
+  }
+  TextRows rows = tokenized(dataset);
+  if (need == LabelNeed::required) {
+    if (labels_.regression()) {
+      rows.values = labels_.values(dataset);
+    } else {
+      rows.class_labels = labels_.class_ids(dataset);
+    }
+  }
+  return rows;
+}
+
+TextRows TextModel::encode(std::vector<std::string> texts, std::vector<std::string> pairs) const {
+  TextDataset dataset;
+  dataset.texts = std::move(texts);
+  dataset.pairs = std::move(pairs);
+  for (int64_t row = 1; row <= dataset.rows(); ++row) dataset.source_rows.push_back(row);
+  return tokenized(dataset);
+}
+
+std::string TextModel::save(const std::string& folder, bool overwrite) const {
+  Json config = config_;
+  config["architectures"] = Json::array({"BertForSequenceClassification"});
+  config["dtype"] = "float32";
+  config.erase("torch_dtype");
+  config.erase("_name_or_path");
+  labels_.write(config);
+  StateDict state;
+  for (const auto& [name, tensor] : named_tensors(*model_)) state.insert(name, tensor.detach());
+  save_model_folder(folder, state, config, tokenizer_.files(), {.overwrite = overwrite});
+  return folder;
+}
+
+}  // namespace yoke

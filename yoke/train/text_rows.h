@@ -1,0 +1,31 @@
+// Rows of text ready for a model: ids, labels as numbers, and where each came from.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "yoke/data/batch_plan.h"
+#include "yoke/data/packed_batch.h"
+#include "yoke/data/text_dataset.h"
+
+namespace yoke {
+
+struct TextRows {
+  TokenizedRows tokens;
+  std::vector<int64_t> lengths;       // tokens of each row
+  std::vector<int64_t> class_labels;  // classification: one a row; empty without labels
+  std::vector<double> values;         // regression: one a row
+  std::string file;                   // for messages
+  std::vector<int64_t> source_rows;   // row of the file, from 1
+
+  int64_t size() const { return int64_t(lengths.size()); }
+};
+
+// A micro-batch on the host, with its labels where the rows have them.
+PackedBatch pack_rows(const TextRows& rows, const MicroBatch& micro);
+
+// "rows 3, 7, 12 of train.csv".
+std::string describe_rows(const TextRows& rows, const std::vector<int64_t>& which);
+
+}  // namespace yoke
