@@ -122,8 +122,7 @@ LabelMap LabelMap::from_labels(const TextDataset& data) {
     };
     throw Error(
         "data.labels",
-        (data.file.empty() ? std::string() : data.file + ": ") +
-            "labels are numbers with fractions and words: " + show(*fraction_row) + ", " +
+        file + "labels are numbers with fractions and words: " + show(*fraction_row) + ", " +
             show(*word_row),
         "numbers only (a regression) or words only (classes), or another .data.label_column "
         "(--label-column)");
