@@ -258,6 +258,20 @@ TEST(Devices, a_library_that_does_not_load_or_fit_is_named) {
   });
 }
 
+TEST(Devices, the_environment_sets_the_memory_of_simulated_devices) {
+  const Variables small{{"YOKE_SIM_MEMORY", "64M"}};
+  WITH_GPUS(0, small, {
+    EXPECT_EQ(describe_devices(parse_devices("2xsim")),
+              "2 devices: sim:0 (simulated, 0.06 GiB free), sim:1");
+    EXPECT_EQ(sim::capacity(7), 64 << 20);
+  });
+  const Variables nonsense{{"YOKE_SIM_MEMORY", "lots"}};
+  WITH_GPUS(0, nonsense, {
+    EXPECT_EQ(failure("sim").message, "YOKE_SIM_MEMORY=\"lots\" is not an amount of memory");
+    EXPECT_EQ(parsed("cpu"), "cpu");
+  });
+}
+
 #ifdef YOKE_CUDA_PLUGIN
 TEST(Devices, the_real_cuda_library_loads_without_a_driver_and_has_no_gpus) {
   if (driver_here()) GTEST_SKIP() << "an NVIDIA driver is installed";

@@ -123,7 +123,10 @@ class Part {
  private:
   // Every replica's id.
   std::vector<int> ids() const {
-    if (type_ == "sim") sim::enable();
+    if (type_ == "sim") {
+      sim::enable();
+      sim::capacity(0);  // a bad YOKE_SIM_MEMORY is an error here, not in the middle of a step
+    }
     const int present = type_ == "cuda" ? cuda_count() : type_ == "sim" ? sim::device_count() : 1;
     if (!ids_) {
       if (type_ == "cpu") return std::vector<int>(size_t(cpu_count()), 0);
