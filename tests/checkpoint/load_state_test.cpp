@@ -279,7 +279,9 @@ TEST(load_state, floating_types_are_converted_and_integers_are_not_weights) {
 
 TEST(load_state, parameters_that_need_gradients_are_filled_without_a_graph) {
   const NamedTensors targets{{"w", at::zeros({2}).set_requires_grad(true)}};
+  const auto version = targets[0].second._version();
   load_state({{"w", at::ones({2})}}, targets, {}, "f");
+  EXPECT_GT(targets[0].second._version(), version);
   EXPECT_TRUE(targets[0].second.is_leaf() && targets[0].second.requires_grad());
   EXPECT_EQ(hex(targets[0].second), hex(at::ones({2})));
 }

@@ -141,6 +141,14 @@ class PickleParser {
       sparse_memo_[key] = top();
     }
   }
+  uint64_t memo_number(std::string_view digits) const {
+    uint64_t key = 0;
+    for (const char c : digits) {
+      if (c < '0' || c > '9' || digits.size() > 9) fail("a bad memo number");
+      key = key * 10 + uint64_t(c - '0');
+    }
+    return key;
+  }
   void get(uint64_t key) {
     if (key < memo_.size()) return push(memo_[key]);
     const auto found = sparse_memo_.find(key);
@@ -312,24 +320,10 @@ void PickleParser::step() {
       return text_real(line());
     case 'G':
       return big_endian_real();
-    case 'p': {
-      const auto digits = line();
-      uint64_t key = 0;
-      for (const char c : digits) {
-        if (c < '0' || c > '9' || digits.size() > 9) fail("a bad memo number");
-        key = key * 10 + uint64_t(c - '0');
-      }
-      return put(key);
-    }
-    case 'g': {
-      const auto digits = line();
-      uint64_t key = 0;
-      for (const char c : digits) {
-        if (c < '0' || c > '9' || digits.size() > 9) fail("a bad memo number");
-        key = key * 10 + uint64_t(c - '0');
-      }
-      return get(key);
-    }
+    case 'p':
+      return put(memo_number(line()));
+    case 'g':
+      return get(memo_number(line()));
     case 'q':
       return put(number<uint8_t>());
     case 'r':
