@@ -197,6 +197,9 @@ TEST(JsonLines, faults_are_told_by_row_and_line) {
   EXPECT_TRUE(text.starts_with("1@1 4@5 !2@3 is not JSON: ")) << text;
   expect_has(text, {"!3@4 is not an object", "!5@6 is not JSON", "!6@7 is not an object"});
   EXPECT_EQ(rows_of(table), (Rows{{"t"}, {"1"}, {"3"}}));
+  // Nothing of a bad row stays.
+  EXPECT_EQ(rows_of(read_table(files.write("c.jsonl", "{\"t\": 1}\n{\"x\": 9,\n{\"t\": 3}\n"))),
+            (Rows{{"t", "x"}, {"1", "<none>"}, {"3", "<none>"}}));
   const std::string deep(1000, '[');
   expect_has(summary(read_table(files.write("b.jsonl", "{\"t\": 1}\n{\"t\": " + deep))),
              {"!2@2", "deeper than 256"});

@@ -108,6 +108,10 @@ TEST_F(LoadText, without_a_header_the_label_is_told_by_content) {
             "10");
   EXPECT_EQ(order("a\tb\n", {.label_column = "0", .no_header = true}), "10");
   EXPECT_EQ(order("a\tb\n", {.text_column = "0", .no_header = true}), "01");
+  // Single words under class names of two words: the signs differ.
+  expect_has(error("n.tsv", "good\tvery nice\nfine\tvery nice\nbad\tvery sad\ndull\tvery sad\n",
+                   {.no_header = true}),
+             {"not clear"});
   const std::string hint = error("n.tsv", "good\tfine\nbad\tdull\n", {.no_header = true});
   expect_has(hint,
              {"not clear", "0: \"good\", 1: \"fine\"", "(--text-column ", "(--label-column "});
@@ -232,10 +236,12 @@ TEST_F(TokenizeText, pairs_have_types) {
 }
 
 TEST_F(TokenizeText, the_first_bad_row_is_the_error_for_every_number_of_threads) {
-  for (size_t row : {900, 300, 777}) data.texts[row] = "a\xFF";
+  // 319 ends one thread's rows, which take long, and 320 begins another's.
+  for (size_t row = 256; row < 319; ++row) data.texts[row] = std::string(5000, '!');
+  for (size_t row : {900, 320, 319}) data.texts[row] = "a\xFF";
   for (int threads : {1, 2, 8})
     for (int repeat = 0; repeat < 20; ++repeat)
-      expect_has(error_of([&] { tokenize(data, *tokenizer, 8, threads); }), {"t.csv: row 301: "});
+      expect_has(error_of([&] { tokenize(data, *tokenizer, 8, threads); }), {"t.csv: row 320: "});
 }
 
 }  // namespace
