@@ -83,11 +83,11 @@ TEST_F(LoadText, given_columns_win_by_name_or_by_number) {
 
 TEST_F(LoadText, unknown_columns_are_shown_with_the_first_row_and_what_to_give) {
   expect_has(
-      error("u.csv", "nr,meinung text,urteil,quelle\n1,ein schöner Film,gut,a\n2,ein langer, b\n"),
+      error("u.csv", "nr,meinung text,urteil\n1,ein schöner Film,gut\n2,ein langer,schlecht\n"),
       {"u.csv: no column is known to hold texts or labels", "nr: \"1\"",
        "meinung text: \"ein schöner Film\"",
        ".data.text_column = \"meinung text\" (--text-column \"meinung text\")",
-       "(--label-column "});
+       "(--label-column urteil)"});
   expect_has(
       error("h.csv", "what a fine little film,1\na dull one,0\n"),
       {"(--no-header) where the first line is a row", "what a fine little film: \"a dull one\""});

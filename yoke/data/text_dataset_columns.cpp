@@ -251,7 +251,8 @@ class Finder {
       if (taken(c)) continue;
       const Content found = content(c, 1000);
       const double score = text ? double(found.bytes) : -double(found.distinct);
-      if (!best || score > best_score) {
+      // Of equals, labels rather stand last.
+      if (!best || score > best_score || (!text && score == best_score)) {
         best = c;
         best_score = score;
       }
