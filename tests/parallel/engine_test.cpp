@@ -2,6 +2,8 @@
 // plain backward, and failures end the call.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <ATen/autocast_mode.h>
+#include <c10/core/InferenceMode.h>
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>
 
@@ -210,6 +212,14 @@ TEST(Engine, the_callers_thread_is_left_as_found) {
     replicas.run([](Replica&) { EXPECT_FALSE(c10::GradMode::is_enabled()); });
   }
   replicas.run([](Replica&) { EXPECT_TRUE(c10::GradMode::is_enabled()); });
+  at::autocast::set_autocast_enabled(at::kCPU, true);
+  replicas.run([](Replica&) { EXPECT_TRUE(at::autocast::is_autocast_enabled(at::kCPU)); });
+  at::autocast::set_autocast_enabled(at::kCPU, false);
+  replicas.run([](Replica&) { EXPECT_FALSE(at::autocast::is_autocast_enabled(at::kCPU)); });
+  {
+    c10::InferenceMode inference;
+    replicas.run([](Replica&) { EXPECT_TRUE(c10::InferenceMode::is_enabled()); });
+  }
   toy->train();
   replicas.run_lanes([](const Lane& lane) {
     EXPECT_FALSE(c10::GradMode::is_enabled());

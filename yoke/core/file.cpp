@@ -143,8 +143,8 @@ MappedFile::MappedFile(const fs::path& path, const std::string& where) {
   if (size_ == 0) return;
   // Private and writable: who writes through a tensor over it changes memory of this process, not
   // the file, instead of dying of SIGSEGV. Pages cost memory only once written.
-  void* address = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE,
-                         file.get(), 0);
+  void* address =
+      ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file.get(), 0);
   if (address == MAP_FAILED) fail(where, path, "cannot map", errno);
   data_ = static_cast<const std::byte*>(address);
 }

@@ -265,10 +265,12 @@ void register_ops() {
   register_cells(*above);
   // The copy looks at the conjugate and negative bits itself; PyTorch's fallbacks would resolve
   // them by a clone, which is a copy again.
-  for (const auto key : {c10::DispatchKey::Conjugate, c10::DispatchKey::Negative}) {
-    auto* bits = new torch::Library(torch::Library::IMPL, "aten", key, __FILE__, __LINE__);
+  static auto* conjugate = new torch::Library(torch::Library::IMPL, "aten",
+                                              c10::DispatchKey::Conjugate, __FILE__, __LINE__);
+  static auto* negative = new torch::Library(torch::Library::IMPL, "aten",
+                                             c10::DispatchKey::Negative, __FILE__, __LINE__);
+  for (auto* bits : {conjugate, negative})
     bits->impl("_copy_from", torch::CppFunction::makeFallthrough());
-  }
   // The first three have no CPU kernel of their own but ask for the device inside; the others have
   // one that an implicit composite kernel would hide.
   for (const char* name :

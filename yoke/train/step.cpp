@@ -1,25 +1,13 @@
 #include "yoke/train/step.h"
 
 #include <ATen/TensorOperators.h>
-#include <c10/util/Exception.h>
 
 #include <cmath>
 
 #include "yoke/core/error.h"
+#include "yoke/train/failure.h"
 
 namespace yoke {
-namespace {
-
-// The first line of an error from LibTorch; the rest is a stack trace.
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
-
-std::string without_full_stop(std::string text) {
-  while (!text.empty() && text.back() == '.') text.pop_back();
-  return text;
-}
-
-}  // namespace
-
 StepOutput run_step(ReplicaSet& replicas, const StepInput& input, const AdamWOptions& optimizer,
                     const std::function<MicroLoss(Replica&, size_t)>& forward,
                     const std::function<std::string(int, size_t)>& rows) {
@@ -59,16 +47,8 @@ StepOutput run_step(ReplicaSet& replicas, const StepInput& input, const AdamWOpt
       const double divisor =
           input.max_grad_norm > 0 ? std::max(1.0, (norm + 1e-6) / input.max_grad_norm) : 1.0;
       adamw_step(replica, optimizer, input.learning_rate, divisor);
-    } catch (const Error&) {
-      throw;
-    } catch (const Aborted&) {
-      throw;
-    } catch (const c10::OutOfMemoryError& e) {
-      throw Error("train.step",
-                  place() + ": out of memory: " + without_full_stop(first_line(e.what())),
-                  "smaller .micro_batch_tokens (--micro-batch-tokens); the numbers do not change");
-    } catch (const std::exception& e) {
-      throw Error("train.step", place() + ": " + without_full_stop(first_line(e.what())));
+    } catch (...) {
+      rethrow_at("train.step", place());
     }
   });
 

@@ -7,7 +7,6 @@
 #include "yoke/checkpoint/load_state.h"
 #include "yoke/core/error.h"
 #include "yoke/core/log.h"
-#include "yoke/core/suggest.h"
 #include "yoke/models/layers.h"
 
 namespace yoke {
@@ -70,11 +69,6 @@ void TextModel::load(LoadPurpose purpose, const LabelMap* labels) {
     if (std::find(report.new_tensors.begin(), report.new_tensors.end(), name) !=
         report.new_tensors.end())
       initialize(tensor, name, model->initializer_range(), options_.seed);
-  if (!report.left_out.empty())
-    log_info(options_.model +
-             ": left out tensors of other heads: " + join_names(report.left_out, 6));
-  if (!report.new_tensors.empty())
-    log_info(options_.model + ": new, drawn from the seed: " + join_names(report.new_tensors, 6));
   model->eval();
   new_tensors_ = report.new_tensors;
   model_ = std::move(model);

@@ -33,7 +33,8 @@ PackedBatch pack_rows(const TextRows& rows, const MicroBatch& micro) {
 std::string describe_rows(const TextRows& rows, const std::vector<int64_t>& which) {
   std::vector<std::string> numbers;
   for (int64_t row : which) numbers.push_back(std::to_string(rows.source_rows[size_t(row)]));
-  return (which.size() == 1 ? "row " : "rows ") + join_names(numbers) + " of " + rows.file;
+  return (which.size() == 1 ? "row " : "rows ") + join_names(numbers) +
+         (rows.file.empty() ? std::string() : " of " + rows.file);
 }
 
 }  // namespace yoke

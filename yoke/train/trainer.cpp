@@ -13,6 +13,7 @@
 #include "yoke/data/loader.h"
 #include "yoke/device/devices.h"
 #include "yoke/parallel/replica_set.h"
+#include "yoke/train/failure.h"
 #include "yoke/train/metrics.h"
 #include "yoke/train/schedule.h"
 #include "yoke/train/step.h"
@@ -70,11 +71,13 @@ struct Trainer::State {
   }
 
   ReplicaSet& replica_set() {
-    if (!replicas) {
-      replicas = std::make_unique<ReplicaSet>(
-          text.model(), [this] { return text.make_empty(); }, devices,
-          ReplicaSetOptions{.group = decay_group});
-    }
+    if (!replicas) try {
+        replicas = std::make_unique<ReplicaSet>(
+            text.model(), [this] { return text.make_empty(); }, devices,
+            ReplicaSetOptions{.group = decay_group});
+      } catch (...) {
+        rethrow_at("train.replicas", "placing the model on its devices");
+      }
     return *replicas;
   }
 
@@ -119,9 +122,13 @@ void Trainer::State::forward(const TextRows& rows, Progress::Phase phase, const 
     std::atomic<size_t> next{begin};
     replica_set().run_lanes([&](const Lane& lane) {
       auto& model = static_cast<Model&>(*lane.module);
-      for (size_t m = next++; m < end; m = next++)
-        outputs[m - begin] =
-            model.forward(pack_rows(rows, micros[m]).to(lane.device), {}).cpu().contiguous();
+      for (size_t m = next++; m < end; m = next++) try {
+          outputs[m - begin] =
+              model.forward(pack_rows(rows, micros[m]).to(lane.device), {}).cpu().contiguous();
+        } catch (...) {
+          rethrow_at("train.forward",
+                     device_name(lane.device) + ", " + describe_rows(rows, micros[m].rows));
+        }
     });
     for (size_t m = begin; m < end; ++m) {
       const auto& out = outputs[m - begin];
