@@ -37,6 +37,8 @@ class TinyModel {
                                std::to_string(dropout) + R"(, "attention_probs_dropout_prob": )" +
                                std::to_string(dropout) + "}";
     Json json = parse_json(config, "config.json", "test");
+    for (int64_t id = 0; id < labels; ++id)
+      json["id2label"][std::to_string(id)] = "LABEL_" + std::to_string(id);
     auto model = make_model(
         json, "text-classification", labels ? labels : 2,
         labels == 1 ? ProblemType::regression : ProblemType::single_label_classification);

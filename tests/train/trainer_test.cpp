@@ -168,7 +168,9 @@ TEST(Trainer, predict_returns_every_row_in_order_for_any_count_and_devices) {
                        .devices = devices,
                        .batch_size = 8,
                        .on_event = [&](const Event& event) {
-                         if (auto* e = std::get_if<PredictEvent>(&event)) EXPECT_EQ(e->row, next++);
+                         if (auto* e = std::get_if<PredictEvent>(&event)) {
+                           EXPECT_EQ(e->row, next++);
+                         }
                        }});
       const auto predictions = trainer.predict(rows);
       EXPECT_EQ(next, n);
@@ -192,7 +194,8 @@ TEST(Trainer, labels_by_name_land_in_the_folder_and_come_back_by_name) {
   {
     Trainer trainer({.model = tiny.model_folder(),
                      .devices = "2xcpu",
-                     .epochs = 4,
+                     .batch_size = 8,
+                     .epochs = 10,
                      .learning_rate = 1e-3,
                      .output = out});
     trainer.train(rows);
