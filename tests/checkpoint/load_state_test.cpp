@@ -194,7 +194,7 @@ TEST(load_state, an_absent_head_is_new_for_training_and_an_error_otherwise) {
   EXPECT_FALSE(has_head(base, rules()));
   EXPECT_TRUE(has_head(file([](std::string n) { return "module." + n; }), rules()));
   const std::string error = refused(base, rules());
-  EXPECT_TRUE(has(error, "this is a base model: train first, or give --weights"));
+  EXPECT_TRUE(has(error, "this is a base model. Try: train it first"));
   EXPECT_TRUE(has(error, "classifier.weight"));
   const auto targets = model();
   const auto report = load_state(base, targets, train_rules(), "net.pth");

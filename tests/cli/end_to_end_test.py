@@ -151,7 +151,7 @@ class Runs(Base):
         """The same loop in PyTorch reaches 1.0 with three seeds."""
         for devices in DEVICES:
             done = self.good("train", "--model", self.model, "--train", self.train, "--eval", self.dev, "--epochs", 6,
-                             "--batch-size", 16, "--learning-rate", "5e-3", "--devices", devices,
+                             "--batch-size", 16, "--learning-rate", "2e-3", "--devices", devices,
                              "--output", ROOT / f"learns-{devices}", "--json")
             self.assertGreater(kind(events_of(done.stdout), "evaluate")[-1]["accuracy"], 0.95, devices)
 
@@ -176,7 +176,7 @@ class Runs(Base):
             score = kind(events_of(self.good("evaluate", "--model", out, "--data", self.dev, "--devices", devices,
                                              "--json").stdout), "evaluate")[-1]
             self.assertEqual(score["rows"], 41)
-            self.assertAlmostEqual(score["accuracy"], accuracy, places=9)
+            self.assertAlmostEqual(score["accuracy"], accuracy, places=6)  # the peer's mean is a float32
             results.append((score["accuracy"], score["loss"], [p["logits"] for p in predictions]))
         self.assertTrue(all(r == results[0] for r in results), "a row's numbers depend on the devices")
 

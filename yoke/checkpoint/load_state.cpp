@@ -257,8 +257,7 @@ class Loader {
       report_.left_out.insert(report_.left_out.end(), head_unexpected_.begin(),
                               head_unexpected_.end());
     } else if (wholly_absent) {
-      faults_.push_back("it has no " + join_names(absent, 3) +
-                        ": this is a base model: train first, or give --weights");
+      faults_.push_back("it has no " + join_names(absent, 3) + ": this is a base model");
     } else if (!absent.empty() || !head_unexpected_.empty()) {
       faults_.push_back(
           "its head is another one: " + (absent.empty() ? "" : "it lacks " + by_module(absent)) +
@@ -312,8 +311,10 @@ class Loader {
       hint = rules_.new_head_option.empty()
                  ? "as many labels as it was trained for, or the base model"
                  : rules_.new_head_option;
-    } else if (!missing_.empty() || !unexpected_.empty() || faults_.size() > 1 ||
-               faults_[0].find("base model") == std::string::npos) {
+    } else if (missing_.empty() && unexpected_.empty() && faults_.size() == 1 &&
+               faults_[0].find("base model") != std::string::npos) {
+      hint = "train it first (yoke train), or name a folder that was fine-tuned";
+    } else {
       hint = "the config.json and weights of one and the same model";
     }
     fail(text, hint);

@@ -84,7 +84,8 @@ Table read_table(const std::string& path, const TextOptions& options) {
     table::read_parquet(path, *data);
   } else {
     std::string bytes = read_file(path, "data.read");
-    if (bytes.empty()) throw Error("data.read", path + " is empty");
+    if (bytes.empty())
+      throw Error("data.read", path + " is empty", "a file with a header and rows");
     const std::string first_bytes = bytes.substr(0, 4);
     table::Source source{path,
                          decode_text(std::move(bytes), options.encoding, path,
@@ -114,7 +115,8 @@ Table read_table(const std::string& path, const TextOptions& options) {
     }
   }
   if (data->source_rows.empty() && data->bad_rows.empty()) {
-    if (data->columns.empty()) throw Error("data.read", path + " is empty");
+    if (data->columns.empty())
+      throw Error("data.read", path + " is empty", "a file with a header and rows");
     throw Error("data.read", path + " has a header and no rows",
                 data->has_header && format != Format::parquet
                     ? ".data.no_header = true (--no-header) where its first line is a row"

@@ -175,7 +175,8 @@ void read_parquet(const std::string& path, Table::Data& data) {
   const std::string hint = "a whole Parquet file: this one may be cut off or of another format";
   try {
     const auto input = get(arrow::io::ReadableFile::Open(path), path);
-    if (get(input->GetSize(), path) == 0) throw Error("data.read", path + " is empty");
+    if (get(input->GetSize(), path) == 0)
+      throw Error("data.read", path + " is empty", "a file with a header and rows");
     const auto reader =
         get(parquet::arrow::OpenFile(input, arrow::default_memory_pool()), path, hint);
     std::shared_ptr<arrow::Schema> schema;

@@ -17,9 +17,11 @@ double log_sum_exp(const std::vector<float>& x) {
 }  // namespace
 
 std::vector<double> softmax(const std::vector<float>& logits) {
-  const double log_sum = log_sum_exp(logits);
+  const double top = *std::max_element(logits.begin(), logits.end());
   std::vector<double> result;
-  for (float value : logits) result.push_back(std::exp(double(value) - log_sum));
+  double sum = 0;
+  for (float value : logits) sum += result.emplace_back(std::exp(double(value) - top));
+  for (double& value : result) value /= sum;
   return result;
 }
 
