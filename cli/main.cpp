@@ -1,6 +1,7 @@
 // The program `yoke`: parses the command line, runs one sub-command, turns every end into an exit
 // status and at most one error line.
 #include <fmt/format.h>
+#include <malloc.h>
 #include <unistd.h>
 #include <yoke/core/error.h>
 #include <yoke/core/log.h>
@@ -102,6 +103,11 @@ int program(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
   std::set_terminate(yoke::cli::on_terminate);
+#ifdef __GLIBC__
+  // A training step frees what the next one allocates: keep it, or the kernel zeroes it every time.
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, 512 << 20);
+#endif
   std::signal(SIGPIPE, SIG_IGN);  // writing to a pipe without a reader is an error to look at
   return yoke::cli::program({argv + std::min(argc, 1), argv + argc});
 }

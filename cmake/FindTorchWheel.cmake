@@ -44,6 +44,9 @@ foreach(_name cudart cupti)
   endif()
 endforeach()
 
+# at::parallel_for is inline and runs on one thread where OpenMP is off; the runtime is the wheel's.
+file(GLOB _yoke_openmp ${YOKE_TORCH_DIR}/lib/libgomp*.so*)
+
 include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(
   TorchWheel
@@ -60,8 +63,9 @@ if(TorchWheel_FOUND AND NOT TARGET TorchWheel::torch)
                INTERFACE_SYSTEM_INCLUDE_DIRECTORIES
                "${TorchWheel_INCLUDE_DIR};${TorchWheel_INCLUDE_DIR}/torch/csrc/api/include"
                INTERFACE_COMPILE_DEFINITIONS "_GLIBCXX_USE_CXX11_ABI=1;USE_DISTRIBUTED;USE_C10D_GLOO"
+               INTERFACE_COMPILE_OPTIONS "$<$<COMPILE_LANGUAGE:CXX>:-fopenmp>"
                INTERFACE_LINK_LIBRARIES
-               "${TorchWheel_CPU_LIBRARY};${TorchWheel_C10_LIBRARY};${_yoke_needed}"
+               "${TorchWheel_CPU_LIBRARY};${TorchWheel_C10_LIBRARY};${_yoke_openmp};${_yoke_needed}"
                INTERFACE_LINK_OPTIONS
                "-Wl,-rpath,${YOKE_TORCH_DIR}/lib;-Wl,-rpath,${_yoke_nvidia}")
 endif()

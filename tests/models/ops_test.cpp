@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <mutex>
+#include <set>
+#include <thread>
 
 #include "yoke/core/random.h"
 #include "yoke/models/ops/attention.h"
@@ -183,6 +186,18 @@ TEST(PackedAttention, a_row_has_the_same_bits_beside_any_neighbours_and_on_any_n
   auto part = [](const at::Tensor& x) { return x.narrow(0, 20, 33); };
   EXPECT_TRUE(same_bits(part(whole), packed_attention(part(in.q), part(in.k), part(in.v), middle.cu,
                                                       middle.slots, 2, site)));
+}
+
+// at::parallel_for is inline: compiled without OpenMP it would quietly run on one thread.
+TEST(Kernels, are_compiled_to_run_on_all_threads) {
+  if (at::get_num_threads() < 2) GTEST_SKIP() << "one core";
+  std::mutex mutex;
+  std::set<std::thread::id> threads;
+  at::parallel_for(0, at::get_num_threads(), 1, [&](int64_t, int64_t) {
+    std::lock_guard lock(mutex);
+    threads.insert(std::this_thread::get_id());
+  });
+  EXPECT_EQ(int(threads.size()), at::get_num_threads());
 }
 
 TEST(PackedAttention, shapes_that_do_not_fit_are_errors) {

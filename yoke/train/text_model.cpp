@@ -63,8 +63,7 @@ void TextModel::load(LoadPurpose purpose, const LabelMap* labels) {
   if (!file_has_head_) labels_ = labels ? *labels : LabelMap::from_config(config_);
   auto model = make_empty();
   const auto tensors = named_tensors(*model);
-  const auto report = load_state(file_, tensors, rules_for(model->names(), purpose),
-                                 (folder_.path / file_name_).string());
+  const auto report = load_state(file_, tensors, rules_for(model->names(), purpose), file_name_);
   for (const auto& [name, tensor] : tensors)
     if (std::find(report.new_tensors.begin(), report.new_tensors.end(), name) !=
         report.new_tensors.end())
