@@ -37,7 +37,7 @@ AttentionShape shape_of(const at::Tensor& q, int64_t heads, double p, int64_t ke
   shape.head_size = q.size(1) / heads;
   shape.stride = q.size(1);
   shape.scale = float(1 / std::sqrt(double(shape.head_size)));
-  shape.key = {uint32_t(uint64_t(key)), uint32_t(uint64_t(key) >> 32)};
+  shape.key = key_of(key);
   shape.threshold = dropout_threshold(p);
   shape.keep_scale = float(1 / (1 - p));
   shape.step = uint32_t(step);
@@ -110,11 +110,6 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward_cpu(
   return {grad_q, grad_k, grad_v};
 }
 
-int64_t key_bits(const DropoutSite& site) {
-  const PhiloxKey key = site.key();
-  return int64_t(uint64_t{key.k1} << 32 | key.k0);
-}
-
 struct PackedAttention : torch::autograd::Function<PackedAttention> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& q, const at::Tensor& k,
                             const at::Tensor& v, const std::vector<int64_t>& cu,
@@ -168,7 +163,7 @@ at::Tensor packed_attention(const at::Tensor& q, const at::Tensor& k, const at::
                             int64_t heads, const DropoutSite& site) {
   if (!has_host_kernels(q))
     return packed_attention_reference(q, k, v, cu_seqlens, slot_ids, heads, site);
-  return PackedAttention::apply(q, k, v, cu_seqlens, slot_ids, heads, site.p, key_bits(site),
+  return PackedAttention::apply(q, k, v, cu_seqlens, slot_ids, heads, site.p, site.key_bits(),
                                 site.step);
 }
 

@@ -61,8 +61,7 @@ at::Tensor row_dropout_cpu(const at::Tensor& x_in, const at::Tensor& slots_in,
   const int64_t* slot = slots.const_data_ptr<int64_t>();
   const int64_t* position = positions.const_data_ptr<int64_t>();
   const int64_t channels = x.size(1);
-  const uint64_t bits = uint64_t(key_bits);
-  const Mask mask{{uint32_t(bits), uint32_t(bits >> 32)}, dropout_threshold(p), float(1 / (1 - p))};
+  const Mask mask{key_of(key_bits), dropout_threshold(p), float(1 / (1 - p))};
   at::parallel_for(0, x.size(0), std::max<int64_t>(1, 8192 / std::max<int64_t>(channels, 1)),
                    [&](int64_t begin, int64_t end) {
                      for (int64_t t = begin; t < end; ++t)
@@ -78,11 +77,6 @@ at::Tensor call_row_dropout(const at::Tensor& x, const at::Tensor& slots,
                              .findSchemaOrThrow("yoke::row_dropout", "")
                              .typed<decltype(row_dropout_cpu)>();
   return op.call(x, slots, positions, p, key, step);
-}
-
-int64_t key_bits(const DropoutSite& site) {
-  const PhiloxKey key = site.key();
-  return int64_t(uint64_t{key.k1} << 32 | key.k0);
 }
 
 // The gradient of a dropout is the same dropout of the gradient.
@@ -126,7 +120,7 @@ at::Tensor row_dropout(const at::Tensor& x, const at::Tensor& slots, const at::T
                        const DropoutSite& site) {
   if (site.p == 0) return x;
   if (!has_host_kernels(x)) return row_dropout_reference(x, slots, positions, site);
-  return RowDropout::apply(x, slots, positions, site.p, key_bits(site), site.step);
+  return RowDropout::apply(x, slots, positions, site.p, site.key_bits(), site.step);
 }
 
 at::Tensor philox_words(int64_t step, const at::Tensor& c1, const at::Tensor& c2,

@@ -22,7 +22,13 @@ struct DropoutSite {
   int64_t step = 0;    // optimiser steps before this one
 
   PhiloxKey key() const { return philox_key(seed, layer); }
+  // The key in one integer, as operators take it; key_of() is the way back.
+  int64_t key_bits() const { return int64_t(uint64_t{key().k1} << 32 | key().k0); }
 };
+
+constexpr PhiloxKey key_of(int64_t bits) {
+  return {uint32_t(uint64_t(bits)), uint32_t(uint64_t(bits) >> 32)};
+}
 
 // The number below which a word drops its element.
 uint32_t dropout_threshold(double p);
