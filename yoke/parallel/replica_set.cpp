@@ -129,6 +129,7 @@ void ReplicaSet::bind_parameters() {
     memory.square_sums.assign(size_t(chunk_count(layout_->total)), 0.0);
     memory.optimizer.reset();
 
+    const auto shared = parameters_of(replicas_[size_t(memory.ranks[0])]->module());
     size_t trained = 0;
     for (size_t i = 0; i < own.size(); ++i) {
       auto& [name, tensor] = own[i];
@@ -138,7 +139,7 @@ void ReplicaSet::bind_parameters() {
                                              "\" where the model has \"" + source[i].first + "\"");
       tensor.set_requires_grad(from.requires_grad());
       if (replica.place_ > 0) {
-        alias(tensor, parameters_of(replicas_[size_t(memory.ranks[0])]->module())[i].second);
+        alias(tensor, shared[i].second);
       } else if (from.requires_grad()) {
         const auto slice = std::find_if(layout_->slices.begin(), layout_->slices.end(),
                                         [&](const FlatSlice& s) { return s.parameter == trained; });

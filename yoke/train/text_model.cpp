@@ -37,22 +37,17 @@ TextModel::TextModel(const TrainerOptions& options)
     : options_(options),
       folder_(resolve_model(options.model)),
       config_(read_config(folder_)),
-      file_((check_architecture(), read_weights(folder_, &file_name_))),
+      probe_(make_model(config_, options_.task, 1, ProblemType::regression)),
+      file_(read_weights(folder_, &file_name_)),
       tokenizer_(Tokenizer::from_folder(folder_.path)) {
-  const auto probe = make_model(config_, options_.task, 1, ProblemType::regression);
-  file_has_head_ = has_head(file_, rules_for(probe->names(), LoadPurpose::use));
+  file_has_head_ = has_head(file_, rules_for(probe_->names(), LoadPurpose::use));
   if (file_has_head_) labels_ = LabelMap::from_config(config_);
-  if (tokenizer_.ids_end() > probe->vocab_size())
+  if (tokenizer_.ids_end() > probe_->vocab_size())
     throw Error("models.load",
                 options_.model + ": the tokenizer has ids up to " +
                     std::to_string(tokenizer_.ids_end() - 1) + ", the model's vocabulary ends at " +
-                    std::to_string(probe->vocab_size() - 1),
+                    std::to_string(probe_->vocab_size() - 1),
                 "the tokenizer files that belong to this model");
-}
-
-// Before weights are read, so that a folder of another kind is told as such.
-void TextModel::check_architecture() const {
-  make_model(config_, options_.task, 1, ProblemType::regression);
 }
 
 std::shared_ptr<Model> TextModel::make_empty() const {
@@ -75,9 +70,7 @@ void TextModel::load(LoadPurpose purpose, const LabelMap* labels) {
 }
 
 int64_t TextModel::max_length() const {
-  const int64_t positions =
-      model_ ? model_->max_positions()
-             : make_model(config_, options_.task, 1, ProblemType::regression)->max_positions();
+  const int64_t positions = probe_->max_positions();
   if (options_.max_length > positions)
     throw Error("train.options",
                 "max_length is " + std::to_string(options_.max_length) + ", the model has " +

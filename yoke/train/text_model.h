@@ -49,12 +49,14 @@ class TextModel {
   int64_t max_length() const;
 
  private:
-  void check_architecture() const;
   TextRows tokenized(const TextDataset& dataset) const;
 
   const TrainerOptions& options_;
   const ModelFolder folder_;
   const Json config_;
+  // Answers what does not depend on the head; its weights are never touched. Made before the
+  // weights are read, so that a folder of another kind is told as such.
+  const std::shared_ptr<const Model> probe_;
   std::string file_name_;  // of the weights
   StateDict file_;         // mapped, until loaded
   const Tokenizer tokenizer_;
