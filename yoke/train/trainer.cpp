@@ -13,8 +13,8 @@
 #include "yoke/data/loader.h"
 #include "yoke/device/devices.h"
 #include "yoke/parallel/replica_set.h"
+#include "yoke/train/evaluation.h"
 #include "yoke/train/failure.h"
-#include "yoke/train/metrics.h"
 #include "yoke/train/schedule.h"
 #include "yoke/train/step.h"
 #include "yoke/train/text_model.h"
@@ -82,16 +82,16 @@ struct Trainer::State {
   }
 
   MicroBatchLimits training_limits() const;
-  MicroBatchLimits forward_limits() const {
+  Evaluation evaluation() {
     // The cut must not depend on the devices, so it does not ask them.
-    return {options.batch_size, options.micro_batch_tokens ? options.micro_batch_tokens : 4096};
+    return Evaluation(
+        replica_set(), text,
+        {options.batch_size, options.micro_batch_tokens ? options.micro_batch_tokens : 4096},
+        options.on_progress);
   }
-
-  // Called with every row's logits, in order, on the caller's thread.
-  using OnRow = std::function<void(int64_t row, std::vector<float> logits)>;
-  void forward(const TextRows& rows, Progress::Phase phase, const OnRow& on_row);
-  EvaluateEvent evaluate(const TextRows& rows, int64_t step);
-  std::vector<Prediction> predict(const TextRows& rows);
+  std::vector<Prediction> predict(const TextRows& rows) {
+    return evaluation().predict(rows, [this](const PredictEvent& event) { emit(event); });
+  }
   void announce_devices() const { log_info(describe_devices(devices)); }
 
   const TrainerOptions options;
@@ -110,76 +110,6 @@ MicroBatchLimits Trainer::State::training_limits() const {
     tokens = std::clamp<int64_t>(budget / text.model()->activation_bytes_per_token(), 512, 65536);
   }
   return {options.micro_batch_rows, tokens};
-}
-
-void Trainer::State::forward(const TextRows& rows, Progress::Phase phase, const OnRow& on_row) {
-  const auto micros = cut(rows.lengths, forward_limits());
-  // In stretches, so that results and progress reach the caller meanwhile.
-  constexpr size_t stretch = 64;
-  for (size_t begin = 0; begin < micros.size(); begin += stretch) {
-    const size_t end = std::min(begin + stretch, micros.size());
-    std::vector<at::Tensor> outputs(end - begin);
-    std::atomic<size_t> next{begin};
-    replica_set().run_lanes([&](const Lane& lane) {
-      auto& model = static_cast<Model&>(*lane.module);
-      for (size_t m = next++; m < end; m = next++) try {
-          outputs[m - begin] =
-              model.forward(pack_rows(rows, micros[m]).to(lane.device), {}).cpu().contiguous();
-        } catch (...) {
-          rethrow_at("train.forward",
-                     device_name(lane.device) + ", " + describe_rows(rows, micros[m].rows));
-        }
-    });
-    for (size_t m = begin; m < end; ++m) {
-      const auto& out = outputs[m - begin];
-      const float* from = out.const_data_ptr<float>();
-      for (int64_t row : micros[m].rows) {
-        on_row(row, std::vector<float>(from, from + out.size(1)));
-        from += out.size(1);
-      }
-    }
-    const int64_t done = micros[end - 1].rows.back() + 1;
-    progress(phase, done, rows.size(), done);
-  }
-}
-
-EvaluateEvent Trainer::State::evaluate(const TextRows& rows, int64_t step) {
-  const bool regression = text.model()->problem_type() == ProblemType::regression;
-  Scores scores;
-  forward(rows, Progress::Phase::evaluate, [&](int64_t row, const std::vector<float>& logits) {
-    if (regression) {
-      scores.add_value(logits[0], rows.values[size_t(row)]);
-    } else {
-      scores.add_class(logits, rows.class_labels[size_t(row)]);
-    }
-  });
-  EvaluateEvent event;
-  event.step = step;
-  event.rows = scores.rows();
-  event.loss = scores.loss();
-  event.has_accuracy = !regression;
-  event.accuracy = scores.accuracy();
-  event.mse = regression ? scores.loss() : 0;
-  return event;
-}
-
-std::vector<Prediction> Trainer::State::predict(const TextRows& rows) {
-  const bool regression = text.model()->problem_type() == ProblemType::regression;
-  std::vector<Prediction> predictions;
-  forward(rows, Progress::Phase::predict, [&](int64_t row, std::vector<float> logits) {
-    Prediction p;
-    if (regression) {
-      p.score = double(logits[0]);
-    } else {
-      const auto best = std::max_element(logits.begin(), logits.end()) - logits.begin();
-      p.label = text.labels().name(best);
-      p.score = softmax(logits)[size_t(best)];
-    }
-    p.logits = std::move(logits);
-    predictions.push_back(p);
-    emit(PredictEvent{row, std::move(p), regression});
-  });
-  return predictions;
 }
 
 Trainer::Trainer(TrainerOptions options) : state_(std::make_unique<State>(std::move(options))) {}
@@ -288,7 +218,7 @@ TrainResult Trainer::train(const std::string& file, const std::string& eval_file
     }
     const bool epoch_ends = result.steps % plan.steps_per_epoch() == 0;
     if (eval_rows && !stopping && (epoch_ends || last))
-      s.emit(s.evaluate(*eval_rows, result.steps));
+      s.emit(s.evaluation().evaluate(*eval_rows, result.steps));
     if (stopping) break;
   }
   result.stopped = result.steps < plan.steps();
@@ -304,7 +234,7 @@ Metrics Trainer::evaluate(const std::string& file) {
   if (!s.text.loaded()) s.text.load(LoadPurpose::use, nullptr);
   const TextRows rows = s.text.read(file, LabelNeed::required, LoadPurpose::use, 0);
   s.announce_devices();
-  const auto event = s.evaluate(rows, 0);
+  const auto event = s.evaluation().evaluate(rows, 0);
   s.emit(event);
   Metrics metrics;
   metrics.rows = event.rows;
