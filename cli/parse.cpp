@@ -207,12 +207,18 @@ std::vector<std::string> canonical_words(const CLI::App& command,
       // A value that is itself an option of this command means that the value was forgotten, unless
       // any text may stand here.
       const bool any_text = name == "--text" || name == "--text-pair";
-      if (i + 1 == words.size() || (!any_text && words[i + 1].starts_with("--") &&
-                                    command.get_option_no_throw(with_dashes(words[i + 1].substr(
-                                        0, words[i + 1].find('=')))) != nullptr))
+      if (option != nullptr && option->get_type_name().starts_with('[') &&
+          (i + 1 == words.size() || words[i + 1].starts_with("--"))) {
+        // "--resume" alone says something, too
+      } else if (i + 1 == words.size() ||
+                 (!any_text && words[i + 1].starts_with("--") &&
+                  command.get_option_no_throw(
+                      with_dashes(words[i + 1].substr(0, words[i + 1].find('=')))) != nullptr)) {
         throw UsageError(fmt::format("{} needs a value{}", word,
                                      i + 1 == words.size() ? "" : " before " + words[i + 1]));
-      value = words[++i];
+      } else {
+        value = words[++i];
+      }
     }
     if (!given.emplace(name, value).second)
       throw UsageError(fmt::format("{} is given twice", name));

@@ -40,8 +40,11 @@ class TrainView {
   void on(const StartEvent& e) {
     steps_ = e.steps;
     meter_.start(std::chrono::steady_clock::now());
-    console_.log(fmt::format("{}: {} parameters, {} of them trained; {} rows, {} steps", e.model,
-                             e.parameters, e.trainable, e.rows, e.steps));
+    console_.log(fmt::format(
+        "{}: {} parameters, {} of them trained; {} rows, {} steps{}{}", e.model, e.parameters,
+        e.trainable, e.rows, e.steps,
+        e.logical_shards ? fmt::format("; exact, {} logical shards", e.logical_shards) : "",
+        e.resumed_step ? fmt::format("; going on after step {}", e.resumed_step) : ""));
   }
 
   void on(const StepEvent& e) {
@@ -144,6 +147,32 @@ void declare(Arguments& arguments, TrainCommand& command) {
   arguments.whole("--micro-batch-tokens", o.micro_batch_tokens, 1, "The same in tokens")
       .shows_default("chosen from the model's size");
 
+  arguments
+      .choice("--on-oom", o.on_oom, {"split", "stop"},
+              "Out of memory: split (halve the micro-batches and repeat the step) or stop")
+      .shows_default("split; in mode exact, where splitting changes bits, stop");
+  arguments.choice("--balance", o.balance, {"tokens", "speed"},
+                   "Give every device as many tokens, or faster ones more (speed)");
+
+  arguments.group("Reproducibility");
+  arguments.choice("--mode", o.mode, {"fast", "exact"},
+                   "fast: results of another number of devices within rounding; exact: bit for "
+                   "bit the same on 1 to --logical-shards devices");
+  arguments
+      .whole("--logical-shards", o.logical_shards, 1,
+             "Mode exact: parts of every batch, the same whatever the number of devices")
+      .shows_default("8");
+
+  arguments.group("Checkpoints");
+  arguments.whole("--save-steps", o.save_steps, 1,
+                  "Save a checkpoint every N steps and at the end; one is always saved on SIGINT "
+                  "and SIGTERM");
+  arguments.whole("--save-total-limit", o.save_total_limit, 1, "Keep the newest N checkpoints only")
+      .shows_default("all");
+  arguments.free_text("--resume,--resume-from-checkpoint", o.resume, "[DIR]",
+                      "Go on from the newest complete checkpoint in --output, or from DIR; on any "
+                      "devices");
+
   declare_columns(arguments, o, true);
 
   arguments.group("Output");
@@ -158,6 +187,12 @@ void declare(Arguments& arguments, TrainCommand& command) {
 }
 
 void check(const TrainCommand& command) {
+  const auto& o = command.options;
+  if (o.mode == "fast" && o.logical_shards > 0)
+    throw UsageError("--logical-shards is of mode exact", "--mode exact");
+  if (o.mode == "exact" && o.balance == "speed")
+    throw UsageError("--balance speed is of mode fast: in exact the shards are fixed",
+                     "leaving it out");
   const double warmup = command.options.warmup_steps;
   if (warmup > 1 && warmup != std::floor(warmup))
     throw UsageError(

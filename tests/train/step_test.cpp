@@ -43,6 +43,14 @@ at::Tensor input(int64_t step) {
   return at::randn({rows, 6});
 }
 
+StepWork work(
+    std::function<MicroLoss(const Worker&, size_t, size_t)> forward,
+    std::function<std::string(int, size_t)> rows = [](int, size_t) { return "rows"; }) {
+  return {.forward = std::move(forward),
+          .slots = [](size_t, size_t) { return std::vector<int64_t>(); },
+          .rows = std::move(rows)};
+}
+
 int decay_group(const std::string& name) { return name.find("bias") != std::string::npos; }
 
 TEST(Step, equals_torchs_adamw_with_clipping_for_any_devices) {
@@ -82,15 +90,13 @@ TEST(Step, equals_torchs_adamw_with_clipping_for_any_devices) {
             for (auto& part : shares[size_t(r)].split(micro_rows)) parts[size_t(r)].push_back(part);
           in.micro_batches.push_back(parts[size_t(r)].size());
         }
-        const auto out = run_step(
-            replicas, in, {.weight_decay = {0.1, 0.0}},
-            [&](Replica& replica, size_t m) {
-              auto loss = static_cast<Net&>(replica.module())
-                              .loss_sum(parts[size_t(replica.rank())][m].to(replica.device()),
-                                        step % 2 == 1);
-              return MicroLoss{loss, loss.item<double>()};
-            },
-            [](int, size_t) { return std::string("rows"); });
+        const auto out =
+            run_step(replicas, in, {.weight_decay = {0.1, 0.0}},
+                     work([&](const Worker& worker, size_t shard, size_t m) {
+                       auto loss = static_cast<Net&>(worker.module)
+                                       .loss_sum(parts[shard][m].to(worker.device), step % 2 == 1);
+                       return MicroLoss{loss, loss.item<double>()};
+                     }));
         EXPECT_NEAR(out.loss_sum / rows, losses[size_t(step)], 1e-5 * losses[size_t(step)]);
         EXPECT_NEAR(out.grad_norm, norms[size_t(step)], 1e-5 * norms[size_t(step)]);
       }
@@ -115,17 +121,19 @@ TEST(Step, what_is_not_finite_names_step_device_and_rows_and_changes_nothing) {
       in.micro_batches.assign(size_t(replicas.size()), 1);
       const int bad = replicas.size() - 1;
       try {
-        run_step(
-            replicas, in, {.weight_decay = {0}},
-            [&](Replica& replica, size_t) {
-              auto loss = static_cast<Net&>(replica.module())
-                              .loss_sum(at::ones({1, 6}).to(replica.device()), false);
-              if (replica.rank() == bad) loss = loss * std::numeric_limits<double>::quiet_NaN();
-              return MicroLoss{loss, replica.rank() == bad && in_loss ? std::nan("") : 1.0};
-            },
-            [](int rank, size_t) {
-              return rank < 0 ? std::string("all rows") : "rows of " + std::to_string(rank);
-            });
+        run_step(replicas, in, {.weight_decay = {0}},
+                 work(
+                     [&](const Worker& worker, size_t shard, size_t) {
+                       auto loss = static_cast<Net&>(worker.module)
+                                       .loss_sum(at::ones({1, 6}).to(worker.device), false);
+                       if (int(shard) == bad)
+                         loss = loss * std::numeric_limits<double>::quiet_NaN();
+                       return MicroLoss{loss, int(shard) == bad && in_loss ? std::nan("") : 1.0};
+                     },
+                     [](int shard, size_t) {
+                       return shard < 0 ? std::string("all rows")
+                                        : "rows of " + std::to_string(shard);
+                     }));
         FAIL();
       } catch (const Error& e) {
         const std::string text = e.what();
@@ -147,16 +155,16 @@ TEST(Step, an_error_in_forward_is_told_with_its_place) {
   ReplicaSet replicas(net, [] { return std::make_shared<Net>(); }, parse_devices("2xcpu"), {});
   StepInput in{.step = 0, .targets = 4, .micro_batches = {1, 3}, .learning_rate = 1e-2};
   try {
-    run_step(
-        replicas, in, {.weight_decay = {0}},
-        [&](Replica& replica, size_t m) {
-          if (replica.rank() == 1 && m == 2) throw std::runtime_error("the cause.\nframe #0: x");
-          auto loss = static_cast<Net&>(replica.module()).loss_sum(at::ones({1, 6}), false);
-          return MicroLoss{loss, 1.0};
-        },
-        [](int rank, size_t m) {
-          return "rows " + std::to_string(rank) + "/" + std::to_string(m);
-        });
+    run_step(replicas, in, {.weight_decay = {0}},
+             work(
+                 [&](const Worker& worker, size_t shard, size_t m) {
+                   if (shard == 1 && m == 2) throw std::runtime_error("the cause.\nframe #0: x");
+                   auto loss = static_cast<Net&>(worker.module).loss_sum(at::ones({1, 6}), false);
+                   return MicroLoss{loss, 1.0};
+                 },
+                 [](int shard, size_t m) {
+                   return "rows " + std::to_string(shard) + "/" + std::to_string(m);
+                 }));
     FAIL();
   } catch (const Error& e) {
     EXPECT_EQ(e.message(), "step 1 on cpu, rows 1/2: the cause");

@@ -5,6 +5,7 @@
 
 #include "yoke/checkpoint/safetensors.h"
 #include "yoke/core/error.h"
+#include "yoke/core/failpoint.h"
 #include "yoke/core/file.h"
 
 namespace yoke {
@@ -136,12 +137,22 @@ void save_model_folder(const fs::path& target, const StateDict& state, const Jso
   } catch (const nlohmann::json::exception&) {
     throw Error(options.where, "the configuration holds text that is not UTF-8");
   }
+  for (const auto& [name, tensors] : options.extra_tensors)
+    if (!name.ends_with(".safetensors") || name == "model.safetensors" ||
+        name.find('/') != std::string::npos)
+      throw Error(options.where, "\"" + name + "\" is no name for further tensors");
   AtomicFolder folder(target, {.overwrite = options.overwrite, .where = options.where});
   try {
     write_file(folder.path() / "config.json", config_text, options.where);
     for (const auto& [name, bytes] : extra_files)
       write_file(folder.path() / name, bytes, options.where);
     write_weights(folder.path(), state, options);
+    for (const auto& [name, tensors] : options.extra_tensors) {
+      failpoint("save.tensors");
+      write_safetensors(folder.path() / name, tensors,
+                        {.tied = TiedWeights::write_all, .where = options.where});
+    }
+    failpoint("save.commit");
     folder.commit();
   } catch (const Error& error) {
     // Whoever reads it knows the target, not the temporary folder.

@@ -18,9 +18,10 @@
 namespace yoke {
 
 struct SaveFolderOptions {
-  bool overwrite = false;                    // replace what yoke wrote there before
-  int64_t max_shard_size = 5'000'000'000;    // bytes of tensors in one file
-  std::vector<std::string> preferred_names;  // which of tied names are kept
+  bool overwrite = false;                          // replace what yoke wrote there before
+  int64_t max_shard_size = 5'000'000'000;          // bytes of tensors in one file
+  std::vector<std::string> preferred_names;        // which of tied names are kept
+  std::map<std::string, StateDict> extra_tensors;  // further .safetensors files by name
   std::string where = "save";
 };
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -10,6 +11,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <set>
 #include <utility>
@@ -51,11 +53,20 @@ class Descriptor {
   int fd_;
 };
 
-// A name that no other thread or process uses at the moment, hidden, beside the target.
-fs::path temporary_beside(const fs::path& target) {
+// A name that no other thread or process uses at the moment, hidden, beside the target. Kinds:
+// "tmp", not written to the end; "old", about to change places with the target, or after it.
+fs::path temporary_beside(const fs::path& target, const std::string& kind = "tmp") {
   static std::atomic<unsigned> counter{0};
-  return target.parent_path() / ("." + target.filename().string() + ".tmp-" +
+  return target.parent_path() / ("." + target.filename().string() + "." + kind + "-" +
                                  std::to_string(::getpid()) + "-" + std::to_string(counter++));
+}
+
+// Whether a name of that kind was made by a process that does not live any more.
+bool left_behind(const std::string& name, const fs::path& target, const std::string& kind) {
+  const std::string start = "." + target.filename().string() + "." + kind + "-";
+  if (!name.starts_with(start)) return false;
+  const int pid = std::atoi(name.c_str() + start.size());
+  return pid > 0 && pid != ::getpid() && ::kill(pid, 0) != 0 && errno == ESRCH;
 }
 
 // "out/" and "out" are the same folder; a trailing slash would put the temporary inside it.
@@ -85,6 +96,16 @@ std::vector<std::string> entries_of(const fs::path& folder, const std::string& w
   if (code) fail(where, folder, "cannot list the folder", code.value());
   std::sort(names.begin(), names.end());
   return names;
+}
+
+// What in `old` is not listed in its manifest, and has no namesake in `target`, moves there.
+void carry_over(const fs::path& old, const fs::path& target, const std::string& where) {
+  const auto ours = manifest_files(old, where);
+  for (const auto& name : entries_of(old, where)) {
+    if (ours.count(name) || fs::exists(target / name)) continue;
+    if (::rename((old / name).c_str(), (target / name).c_str()) != 0)
+      fail(where, target / name, "cannot keep the file", errno);
+  }
 }
 
 }  // namespace
@@ -215,21 +236,35 @@ void AtomicFolder::commit() {
       fail(where, target_, "cannot rename into place", errno);
   } else {
     // Swap, so that at every moment a whole folder stands under the name; then carry over what is
-    // not ours and drop the rest.
+    // not ours and drop the rest. recover() does this for a process that is killed meanwhile.
+    const fs::path old = temporary_beside(target_, "old");
+    if (::rename(temporary_.c_str(), old.c_str()) != 0)
+      fail(where, target_, "cannot rename", errno);
+    temporary_ = old;
     if (::syscall(SYS_renameat2, AT_FDCWD, temporary_.c_str(), AT_FDCWD, target_.c_str(),
                   RENAME_EXCHANGE) != 0)
       fail(where, target_, "cannot swap into place", errno);
-    const auto ours = manifest_files(temporary_, where);
-    for (const auto& name : entries_of(temporary_, where)) {
-      if (ours.count(name) || fs::exists(target_ / name)) continue;
-      if (::rename((temporary_ / name).c_str(), (target_ / name).c_str()) != 0)
-        fail(where, target_ / name, "cannot keep the file", errno);
-    }
+    committed_ = true;  // what stands under the temporary name now is not ours to lose
+    carry_over(temporary_, target_, where);
     std::error_code code;
     fs::remove_all(temporary_, code);
   }
   committed_ = true;
   sync_path(target_.parent_path(), where);
+}
+
+void AtomicFolder::recover(const fs::path& target_path, const std::string& where) {
+  const fs::path target = without_trailing_slash(target_path);
+  if (!fs::is_directory(target.parent_path())) return;
+  for (const auto& name : entries_of(target.parent_path(), where)) {
+    const fs::path left = target.parent_path() / name;
+    const bool old = left_behind(name, target, "old");
+    if (!old && !left_behind(name, target, "tmp")) continue;
+    if (old && !fs::is_directory(target)) continue;
+    if (old) carry_over(left, target, where);
+    std::error_code ignored;
+    fs::remove_all(left, ignored);
+  }
 }
 
 }  // namespace yoke

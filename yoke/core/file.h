@@ -65,6 +65,10 @@ class AtomicFolder {
   const std::filesystem::path& path() const { return temporary_; }
   void commit();
 
+  // Puts right what processes that are gone have left beside `target`: unfinished temporary folders
+  // are removed, and files of other origin that a swap had not carried over yet come back.
+  static void recover(const std::filesystem::path& target, const std::string& where);
+
   // What the constructor checks, for callers that want to know before a long run.
   static void check_target(const std::filesystem::path& target, const AtomicFolderOptions& options);
 

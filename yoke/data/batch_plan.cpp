@@ -69,7 +69,8 @@ GlobalBatch TrainPlan::batch(int64_t step) {
 
 std::vector<std::vector<MicroBatch>> deal(const GlobalBatch& batch,
                                           const std::vector<int64_t>& lengths, int64_t world,
-                                          MicroBatchLimits limits) {
+                                          MicroBatchLimits limits,
+                                          const std::vector<double>& speeds) {
   std::vector<int64_t> slots(batch.rows.size());
   std::iota(slots.begin(), slots.end(), int64_t{0});
   auto length = [&](int64_t slot) { return lengths[size_t(batch.rows[size_t(slot)])]; };
@@ -81,10 +82,17 @@ std::vector<std::vector<MicroBatch>> deal(const GlobalBatch& batch,
     std::stable_sort(slots.begin(), slots.end(),
                      [&](int64_t a, int64_t b) { return length(a) > length(b); });
     std::vector<int64_t> load(size_t(world), 0);
+    const auto ready = [&](size_t device, int64_t tokens) {
+      const auto total = double(load[device] + tokens);
+      return speeds.empty() ? total : total / speeds[device];
+    };
     for (int64_t slot : slots) {
-      const auto least = std::min_element(load.begin(), load.end()) - load.begin();
-      shares[size_t(least)].push_back(slot);
-      load[size_t(least)] += std::max<int64_t>(length(slot), 1);
+      const int64_t tokens = std::max<int64_t>(length(slot), 1);
+      size_t best = 0;
+      for (size_t device = 1; device < load.size(); ++device)
+        if (ready(device, tokens) < ready(best, tokens)) best = device;
+      shares[best].push_back(slot);
+      load[best] += tokens;
     }
   }
   std::vector<std::vector<MicroBatch>> result;

@@ -64,10 +64,12 @@ class TrainPlan {
 
 // Divides a global batch among `world` devices by cost (tokens): longest row first, each to the
 // device with the least so far. Then each share is cut into micro-batches in slot order. A share
-// may be empty. result[device] is that device's micro-batches.
+// may be empty. result[device] is that device's micro-batches. With `speeds` (one a device, in any
+// unit) tokens are dealt so that all would be done at the same time.
 std::vector<std::vector<MicroBatch>> deal(const GlobalBatch& batch,
                                           const std::vector<int64_t>& lengths, int64_t world,
-                                          MicroBatchLimits limits);
+                                          MicroBatchLimits limits,
+                                          const std::vector<double>& speeds = {});
 
 // Cuts rows 0..n-1 in order: for evaluation and prediction, where the cut must not know the
 // devices.

@@ -14,12 +14,15 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include "yoke/parallel/coordination.h"
 #include "yoke/parallel/flat_layout.h"
+#include "yoke/parallel/moment_exchange.h"
 #include "yoke/parallel/reducer.h"
+#include "yoke/parallel/step_buffers.h"
 
 namespace yoke {
 
@@ -30,15 +33,24 @@ struct MemoryGroup {
   std::vector<int> ranks;
   std::vector<double> square_sums;  // one a chunk of the buffer
   std::shared_ptr<void> optimizer;  // state that train/ keeps beside the parameters
+
+  // The sums of the step under way: its first rank's reducer's, or those of run_shards().
+  const FlatGradients* sums = nullptr;
+  const std::vector<char>* used = nullptr;
+  // Buffers of run_shards(), reused from step to step.
+  std::mutex mutex;
+  std::vector<std::shared_ptr<FlatGradients>> spare;
 };
 
-// A worker of evaluation and prediction: a device and a module to run forward passes with, on one
-// intra-op thread, so that a row's numbers do not depend on how many workers there are. A replica
-// is one, and every core that no replica on the CPU occupies is another.
+// A worker of what must not depend on the number of devices (evaluation, logical shards): a device
+// and a module, computing on one intra-op thread, since bits change with threads. A replica is one,
+// and every core that no replica on the CPU occupies is another.
 struct Lane {
   int index = 0;
   c10::Device device = c10::Device(c10::kCPU);
   std::shared_ptr<torch::nn::Module> module;
+  std::shared_ptr<MemoryGroup> memory;
+  std::shared_ptr<GradientCapture> capture;
 };
 
 class Replica {
@@ -51,8 +63,14 @@ class Replica {
   MemoryGroup& memory() const { return *memory_; }
   const FlatLayout& layout() const { return *layout_; }
 
-  // The sums over all replicas, (layout.total), as this memory group holds them; after finish().
-  const at::Tensor& gradients() const { return memory_gradients_->gradients(); }
+  // The sums over the whole step, (layout.total), as this memory group holds them, and by slice
+  // whether anybody used the parameter; after Reducer::finish() or in the second part of
+  // run_shards().
+  const at::Tensor& gradients() const { return memory_->sums->flat(); }
+  const std::vector<char>& used() const { return *memory_->used; }
+
+  // Intra-op threads of this replica's share of the work.
+  int threads() const { return threads_; }
 
   // Whether this replica does what is done once a memory group.
   bool leads_memory() const { return place_ == 0; }
@@ -76,8 +94,9 @@ class Replica {
   std::shared_ptr<const FlatLayout> layout_;
   std::shared_ptr<MemoryGroup> memory_;
   c10::intrusive_ptr<c10d::Backend> backend_;
+  std::shared_ptr<GradientCapture> capture_;
   std::unique_ptr<Reducer> reducer_;
-  const Reducer* memory_gradients_ = nullptr;  // the reducer of the group's first rank
+  int threads_ = 1;
 };
 
 struct ReplicaSetOptions {
@@ -101,11 +120,29 @@ class ReplicaSet {
   const FlatLayout& layout() const { return *layout_; }
   // Names of the trainable parameters, in the order that layout.slices[i].parameter counts.
   const std::vector<std::string>& names() const { return names_; }
+  const std::vector<std::vector<int64_t>>& shapes() const { return shapes_; }
 
   // Runs the function on every replica's thread, under the caller's grad mode, autocast and
   // inference mode, and throws the first error of any. Training modes are mirrored from replica 0
   // first; a change of requires_grad, shapes or the set of parameters rebuilds the buffers.
   void run(const std::function<void(Replica&)>& task);
+
+  // Computes logical shards 0 … shards-1, each on one lane with a gradient buffer of its own, and
+  // adds their gradients along one tree (sum_tree.h), so that the bits of the sum depend on the
+  // shards only. A device's lanes take the shards of its block in order, and `compute` runs
+  // forward and backward of one with gradients enabled; it returns false for a shard without rows.
+  // Then runs `finish` on every replica, where gradients() and used() are those of the sum.
+  void run_shards(int shards, const std::function<bool(const Lane&, int shard)>& compute,
+                  const std::function<void(Replica&)>& finish);
+
+  // Prepares a step: `micro_batches` of each shard. In run() shards are ranks, and the replicas
+  // that have an n-th micro-batch compute it at the same moment; in run_shards() nobody waits.
+  // Buffers (step_buffers.h) are as before until commit_buffers().
+  void begin_step(const std::vector<size_t>& micro_batches, bool together);
+  const std::shared_ptr<MomentExchange>& moments() const { return moments_; }
+  StepBuffers& buffers() { return buffers_; }
+  // Whether another replica is on the same accelerator.
+  bool shares_device(c10::Device device) const;
 
   // The same for all lanes, without gradients; the modules are in eval mode meanwhile.
   void run_lanes(const std::function<void(const Lane&)>& task);
@@ -116,6 +153,12 @@ class ReplicaSet {
   void make_replicas();
   void bind_parameters();
   void bind_lanes();
+  void bind_captures();
+  void use_reducers();
+  void on_team(int ranks, const std::function<void(int rank)>& task);
+  void run_replicas(const std::function<void(Replica&)>& task);
+  void follow_buffers();
+  void follow_parameters();
   std::string signature() const;
   void refresh();
   int threads_of(int rank) const;
@@ -126,10 +169,17 @@ class ReplicaSet {
   ReplicaSetOptions options_;
   std::shared_ptr<Rendezvous> meeting_;
   std::vector<std::string> names_;
+  std::vector<std::vector<int64_t>> shapes_;
   std::shared_ptr<const FlatLayout> layout_;
   std::string signature_;
   std::vector<std::unique_ptr<Replica>> replicas_;
   std::vector<Lane> lanes_;  // the replicas first
+  std::shared_ptr<MomentExchange> moments_;
+  StepBuffers buffers_;
+  // Version counters of the caller's module, to see what it wrote between two calls.
+  std::vector<std::pair<const void*, uint32_t>> buffer_versions_;
+  std::vector<uint32_t> parameter_versions_;
+  bool lanes_capture_ = false;  // those beyond the replicas, too
   int caller_threads_ = 1;
   std::unique_ptr<ThreadTeam> team_;
 };

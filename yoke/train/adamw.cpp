@@ -41,39 +41,53 @@ std::vector<Run> runs_of(const FlatLayout& layout, const AdamWState& state,
 
 }  // namespace
 
+std::shared_ptr<AdamWState> make_adamw_state(const at::Tensor& parameters,
+                                             const FlatLayout& layout) {
+  auto state = std::make_shared<AdamWState>();
+  state->exp_avg = at::zeros_like(parameters);
+  state->exp_avg_sq = at::zeros_like(parameters);
+  state->steps.assign(layout.slices.size(), 0);
+  return state;
+}
+
 void adamw_step(Replica& replica, const AdamWOptions& options, double learning_rate,
                 double divisor) {
   c10::NoGradGuard no_grad;
   auto& memory = replica.memory();
   const auto& layout = replica.layout();
   if (layout.total == 0) return;
-  if (replica.leads_memory() && !memory.optimizer) {
-    auto state = std::make_shared<AdamWState>();
-    state->exp_avg = at::zeros_like(memory.parameters);
-    state->exp_avg_sq = at::zeros_like(memory.parameters);
-    state->steps.assign(layout.slices.size(), 0);
-    memory.optimizer = state;
-  }
+  if (replica.leads_memory() && !memory.optimizer)
+    memory.optimizer = make_adamw_state(memory.parameters, layout);
   replica.barrier();
   auto& state = *std::static_pointer_cast<AdamWState>(memory.optimizer);
   const auto& gradients = replica.gradients();
-  const auto& used = replica.reducer().used();
+  const auto& used = replica.used();
   const auto options_here = memory.parameters.options();
   const std::optional<at::Tensor> scale =
       divisor == 1 ? std::nullopt : std::optional(at::full({}, divisor, options_here));
 
+  // Everything that needs memory comes before the first write, on all replicas: a step that runs
+  // out of memory has changed nothing.
+  struct Call {
+    Run run;
+    at::Tensor parameters, gradients, exp_avg, exp_avg_sq, step;
+  };
+  std::vector<Call> calls;
   const auto [first, last] = replica.share_of(chunk_count(layout.total));
   const int64_t begin = first * flat_chunk, end = std::min(last * flat_chunk, layout.total);
   for (const auto& run : runs_of(layout, state, used)) {
     const int64_t from = std::max(run.begin, begin), to = std::min(run.end, end);
     if (from >= to) continue;
     auto part = [&](const at::Tensor& flat) { return flat.narrow(0, from, to - from); };
-    at::_fused_adamw_({part(memory.parameters)}, {part(gradients)}, {part(state.exp_avg)},
-                      {part(state.exp_avg_sq)}, {}, {at::full({}, double(run.step), options_here)},
-                      learning_rate, options.beta1, options.beta2,
-                      options.weight_decay[size_t(run.group)], options.eps, /*amsgrad=*/false,
-                      /*maximize=*/false, scale);
+    calls.push_back({run, part(memory.parameters), part(gradients), part(state.exp_avg),
+                     part(state.exp_avg_sq), at::full({}, double(run.step), options_here)});
   }
+  replica.barrier();
+  for (const auto& c : calls)
+    at::_fused_adamw_({c.parameters}, {c.gradients}, {c.exp_avg}, {c.exp_avg_sq}, {}, {c.step},
+                      learning_rate, options.beta1, options.beta2,
+                      options.weight_decay[size_t(c.run.group)], options.eps, /*amsgrad=*/false,
+                      /*maximize=*/false, scale);
   replica.barrier();
   if (replica.leads_memory())
     for (size_t s = 0; s < used.size(); ++s) state.steps[s] += used[s] ? 1 : 0;

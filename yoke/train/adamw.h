@@ -5,7 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <functional>
+#include <memory>
 #include <vector>
 
 #include "yoke/parallel/replica_set.h"
@@ -25,8 +25,13 @@ struct AdamWState {
   std::vector<int64_t> steps;      // by slice
 };
 
-// One step on this replica's part of its memory group; every replica of the set must call it, after
-// Reducer::finish(). Gradients are divided by `divisor` first (1: as they are).
+// Zeros for parameters of that layout, on the device of `parameters` (layout.total).
+std::shared_ptr<AdamWState> make_adamw_state(const at::Tensor& parameters,
+                                             const FlatLayout& layout);
+
+// One step on this replica's part of its memory group; every replica of the set must call it, with
+// the sums in place (Replica::gradients()). Gradients are divided by `divisor` first (1: as they
+// are).
 void adamw_step(Replica& replica, const AdamWOptions& options, double learning_rate,
                 double divisor);
 

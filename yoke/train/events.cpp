@@ -7,9 +7,14 @@ namespace {
 // first, so its text names exactly that float. NaN and infinity, which JSON lacks, become null.
 struct Writer {
   Json operator()(const StartEvent& e) const {
-    return {{"event", "start"},           {"devices", e.devices},        {"model", e.model},
-            {"parameters", e.parameters}, {"trainable", e.trainable},    {"rows", e.rows},
-            {"steps", e.steps},           {"new_tensors", e.new_tensors}};
+    Json json = {{"event", "start"},         {"devices", e.devices},
+                 {"model", e.model},         {"parameters", e.parameters},
+                 {"trainable", e.trainable}, {"rows", e.rows},
+                 {"steps", e.steps},         {"mode", e.mode}};
+    if (e.logical_shards > 0) json["logical_shards"] = e.logical_shards;
+    if (e.resumed_step > 0) json["resumed_step"] = e.resumed_step;
+    json["new_tensors"] = e.new_tensors;
+    return json;
   }
 
   Json operator()(const StepEvent& e) const {

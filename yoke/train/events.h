@@ -17,6 +17,9 @@ struct StartEvent {
   int64_t trainable = 0;
   int64_t rows = 0;
   int64_t steps = 0;
+  std::string mode = "fast";
+  int64_t logical_shards = 0;  // exact only
+  int64_t resumed_step = 0;    // steps done before, when the run goes on from a checkpoint
   std::vector<std::string> new_tensors;  // drawn anew from the seed, not in the file
 };
 

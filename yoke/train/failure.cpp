@@ -32,9 +32,9 @@ void rethrow_at(const std::string& where, const std::string& place) {
   } catch (const Aborted&) {
     throw;
   } catch (const c10::OutOfMemoryError& e) {
-    throw Error(where, place + ": out of memory: " + first_line(e.what()), memory_hint);
+    throw OutOfMemory(where, place + ": out of memory: " + first_line(e.what()), memory_hint);
   } catch (const std::bad_alloc&) {
-    throw Error(where, place + ": out of memory", memory_hint);
+    throw OutOfMemory(where, place + ": out of memory", memory_hint);
   } catch (const std::exception& e) {
     throw Error(where, place + ": " + first_line(e.what()));
   }

@@ -5,6 +5,7 @@
 
 #include "yoke/checkpoint/hf_folder.h"
 #include "yoke/checkpoint/load_state.h"
+#include "yoke/core/digest.h"
 #include "yoke/core/error.h"
 #include "yoke/core/log.h"
 #include "yoke/models/layers.h"
@@ -135,7 +136,24 @@ TextRows TextModel::encode(std::vector<std::string> texts, std::vector<std::stri
   return tokenized(dataset);
 }
 
-std::string TextModel::save(const std::string& folder, bool overwrite) const {
+void TextModel::restore(const std::string& folder) {
+  c10::NoGradGuard no_grad;
+  std::string file;
+  const StateDict state = read_weights(resolve_model(folder), &file);
+  load_state(state, named_tensors(*model_), rules_for(model_->names(), LoadPurpose::use), file);
+}
+
+std::string TextModel::weights_digest() const {
+  Digest digest;
+  for (const auto& [name, tensor] : named_tensors(*model_)) {
+    const auto host = tensor.detach().cpu().contiguous();
+    digest.add(name);
+    digest.add(host.const_data_ptr(), host.nbytes());
+  }
+  return digest.hex();
+}
+
+std::string TextModel::save(const std::string& folder, bool overwrite, const Extra& extra) const {
   Json config = config_;
   config["architectures"] = Json::array({"BertForSequenceClassification"});
   config["dtype"] = "float32";
@@ -144,7 +162,10 @@ std::string TextModel::save(const std::string& folder, bool overwrite) const {
   labels_.write(config);
   StateDict state;
   for (const auto& [name, tensor] : named_tensors(*model_)) state.insert(name, tensor.detach());
-  save_model_folder(folder, state, config, tokenizer_.files(), {.overwrite = overwrite});
+  auto files = tokenizer_.files();
+  files.insert(extra.files.begin(), extra.files.end());
+  save_model_folder(folder, state, config, files,
+                    {.overwrite = overwrite, .extra_tensors = extra.tensors});
   return folder;
 }
 

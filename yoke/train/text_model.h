@@ -39,8 +39,17 @@ class TextModel {
   // Rows given as they are, without labels; `pairs` empty or one a text.
   TextRows encode(std::vector<std::string> texts, std::vector<std::string> pairs) const;
 
-  // A Hugging Face folder.
-  std::string save(const std::string& folder, bool overwrite) const;
+  // A Hugging Face folder, with further files beside what such a folder holds.
+  struct Extra {
+    std::map<std::string, std::string> files;
+    std::map<std::string, StateDict> tensors;
+  };
+  std::string save(const std::string& folder, bool overwrite, const Extra& extra = {}) const;
+
+  // Replaces all weights by those of a folder that save() wrote.
+  void restore(const std::string& folder);
+  // Changes whenever a weight or buffer does.
+  std::string weights_digest() const;
 
   const std::shared_ptr<Model>& model() const { return model_; }
   std::shared_ptr<Model> make_empty() const;

@@ -50,7 +50,7 @@ struct LinearIntoSlot : torch::autograd::Function<LinearIntoSlot> {
       at::mm_out(*weight->gradient, grad.t(), x);
     }
     weight->written = true;
-    weight->zeros = false;
+    weight->by_rows = false;
     auto* bias = as_slot(context->saved_data["bias"]);
     if (bias->written) {
       bias->gradient->add_(grad.sum(0));
@@ -58,7 +58,7 @@ struct LinearIntoSlot : torch::autograd::Function<LinearIntoSlot> {
       at::sum_out(*bias->gradient, grad, {0});
     }
     bias->written = true;
-    bias->zeros = false;
+    bias->by_rows = false;
     return {context->needs_input_grad(0) ? grad.mm(saved[1]) : at::Tensor(), {}, {}, {}, {}};
   }
 };
@@ -108,11 +108,19 @@ struct EmbeddingIntoSlot : torch::autograd::Function<EmbeddingIntoSlot> {
                                .findSchemaOrThrow("yoke::embedding_add_", "")
                                .typed<decltype(embedding_add_cpu)>();
     auto* slot = as_slot(context->saved_data["slot"]);
-    if (!slot->written && !slot->zeros) slot->gradient->zero_();
-    op.call(*slot->gradient, grads[0], context->get_saved_variables()[0],
-            context->saved_data["padding_idx"].toInt());
+    const auto ids = context->get_saved_variables()[0];
+    if (!slot->written && !slot->by_rows) {
+      slot->gradient->zero_();
+      slot->by_rows = true;
+      slot->rows.clear();
+    }
+    op.call(*slot->gradient, grads[0], ids, context->saved_data["padding_idx"].toInt());
     slot->written = true;
-    slot->zeros = false;
+    if (slot->by_rows) {
+      const auto on_host = ids.cpu().contiguous();
+      const int64_t* first = on_host.const_data_ptr<int64_t>();
+      slot->rows.insert(slot->rows.end(), first, first + on_host.numel());
+    }
     return {{}, {}, {}, {}};
   }
 };

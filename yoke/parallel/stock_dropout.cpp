@@ -1,0 +1,179 @@
+// torch's dropout layers inside a replica (replica_context.h): masks drawn by counter, so that a
+// row has the same mask on any number of devices.
+//
+// Key (seed, number of the call in this forward), counter (step, slot of the row, block of four
+// elements; last word odd where dimension 0 is not the batch, and logical shard and micro-batch
+// then take the place of the slot). Word e % 4 decides element e of the row, which is dropped when
+// word < p * 2^32.
+#include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/alpha_dropout_native.h>
+#include <ATen/ops/dropout_native.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/feature_alpha_dropout_native.h>
+#include <ATen/ops/feature_dropout_native.h>
+#include <ATen/ops/zeros_like.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "yoke/core/random.h"
+#include "yoke/parallel/replica_context.h"
+
+namespace yoke {
+namespace {
+
+// Numbers of the streams of a seed; those of yoke's own models count layers from 0.
+constexpr uint64_t first_stream = uint64_t{1} << 32;
+
+// 1 where an element stays, 0 where it is dropped: (rows, elements) for the slots of the rows.
+at::Tensor counter_keep_cpu(const at::Tensor& slots_in, int64_t elements, double p, int64_t key,
+                            int64_t step, bool by_shard) {
+  const auto slots = slots_in.contiguous();
+  const int64_t rows = slots.numel(), blocks = (elements + 3) / 4;
+  auto keep = at::empty({rows, elements}, slots.options().dtype(at::kFloat));
+  const int64_t* slot = slots.const_data_ptr<int64_t>();
+  float* to = keep.mutable_data_ptr<float>();
+  const PhiloxKey k{uint32_t(uint64_t(key)), uint32_t(uint64_t(key) >> 32)};
+  const auto threshold = uint32_t(std::min(std::llround(p * 4294967296.0), 4294967295ll));
+  at::parallel_for(0, rows * blocks, 2048, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t row = i / blocks, block = i % blocks;
+      const auto words = philox({uint32_t(step), uint32_t(slot[row]), uint32_t(block),
+                                 uint32_t(block >> 32 << 1) | uint32_t(by_shard)},
+                                k);
+      const int64_t count = std::min<int64_t>(4, elements - block * 4);
+      for (int64_t w = 0; w < count; ++w)
+        to[row * elements + block * 4 + w] = words[size_t(w)] < threshold ? 0.f : 1.f;
+    }
+  });
+  return keep;
+}
+
+// The kernel runs on the host for devices that have none of their own: the same bits.
+at::Tensor counter_keep_elsewhere(const at::Tensor& slots, int64_t elements, double p, int64_t key,
+                                  int64_t step, bool by_shard) {
+  return counter_keep_cpu(slots.cpu(), elements, p, key, step, by_shard).to(slots.device());
+}
+
+// The mask for x in the given shape (x's own, or (N, C, 1, …) for whole features).
+at::Tensor keep_mask(ReplicaContext& here, const at::Tensor& x, std::vector<int64_t> shape,
+                     double p) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("yoke::counter_keep", "")
+                             .typed<decltype(counter_keep_cpu)>();
+  const PhiloxKey key = philox_key(here.seed, first_stream + uint64_t(here.dropout_calls++));
+  const auto key_bits = int64_t(uint64_t{key.k1} << 32 | key.k0);
+  int64_t elements = 1;
+  for (int64_t size : shape) elements *= size;
+  const bool batch_first =
+      !here.slots.empty() && x.dim() > 0 && x.size(0) == int64_t(here.slots.size());
+  const std::vector<int64_t> slots =
+      batch_first ? here.slots : std::vector<int64_t>{here.shard | int64_t(here.micro) << 16};
+  auto on_host = at::empty({int64_t(slots.size())}, at::kLong);
+  std::copy(slots.begin(), slots.end(), on_host.mutable_data_ptr<int64_t>());
+  return op
+      .call(on_host.to(x.device()), elements / int64_t(slots.size()), p, key_bits, here.step,
+            !batch_first)
+      .view(shape)
+      .to(x.scalar_type());
+}
+
+std::vector<int64_t> features_of(const at::Tensor& x) {
+  TORCH_CHECK(x.dim() >= 2, "Feature dropout requires at least 2 dimensions in the input");
+  std::vector<int64_t> shape(size_t(x.dim()), 1);
+  shape[0] = x.size(0);
+  shape[1] = x.size(1);
+  return shape;
+}
+
+// Whether a call is one of ours: inside a replica, in training, with something to drop.
+ReplicaContext* context_of(const at::Tensor& x, double p, bool train) {
+  return train && p > 0 && p < 1 && x.numel() > 0 ? ReplicaContext::current() : nullptr;
+}
+
+template <bool by_feature>
+at::Tensor scaled_mask(ReplicaContext& here, const at::Tensor& x, double p) {
+  return keep_mask(here, x, by_feature ? features_of(x) : x.sizes().vec(), p).mul_(1 / (1 - p));
+}
+
+// Klambauer et al. 2017: dropped elements take the value that keeps mean and variance.
+struct AlphaMask {
+  at::Tensor scale, shift;
+};
+template <bool by_feature>
+AlphaMask alpha_mask(ReplicaContext& here, const at::Tensor& x, double p) {
+  constexpr double alpha = 1.7580993408473766;
+  const double a = 1 / std::sqrt((alpha * alpha * p + 1) * (1 - p));
+  const auto keep = keep_mask(here, x, by_feature ? features_of(x) : x.sizes().vec(), p);
+  return {keep * a, (keep - 1) * (alpha * a) + alpha * a * p};
+}
+
+at::Tensor dropout(const at::Tensor& x, double p, bool train) {
+  auto* here = context_of(x, p, train);
+  return here ? x * scaled_mask<false>(*here, x, p) : at::native::dropout(x, p, train);
+}
+at::Tensor& dropout_(at::Tensor& x, double p, bool train) {
+  auto* here = context_of(x, p, train);
+  return here ? x.mul_(scaled_mask<false>(*here, x, p)) : at::native::dropout_(x, p, train);
+}
+at::Tensor feature_dropout(const at::Tensor& x, double p, bool train) {
+  auto* here = context_of(x, p, train);
+  return here ? x * scaled_mask<true>(*here, x, p) : at::native::feature_dropout(x, p, train);
+}
+at::Tensor& feature_dropout_(at::Tensor& x, double p, bool train) {
+  auto* here = context_of(x, p, train);
+  return here ? x.mul_(scaled_mask<true>(*here, x, p)) : at::native::feature_dropout_(x, p, train);
+}
+at::Tensor alpha_dropout(const at::Tensor& x, double p, bool train) {
+  auto* here = context_of(x, p, train);
+  if (!here) return at::native::alpha_dropout(x, p, train);
+  const auto mask = alpha_mask<false>(*here, x, p);
+  return x * mask.scale + mask.shift;
+}
+at::Tensor& alpha_dropout_(at::Tensor& x, double p, bool train) {
+  auto* here = context_of(x, p, train);
+  if (!here) return at::native::alpha_dropout_(x, p, train);
+  const auto mask = alpha_mask<false>(*here, x, p);
+  return x.mul_(mask.scale).add_(mask.shift);
+}
+at::Tensor feature_alpha_dropout(const at::Tensor& x, double p, bool train) {
+  auto* here = context_of(x, p, train);
+  if (!here) return at::native::feature_alpha_dropout(x, p, train);
+  const auto mask = alpha_mask<true>(*here, x, p);
+  return x * mask.scale + mask.shift;
+}
+at::Tensor& feature_alpha_dropout_(at::Tensor& x, double p, bool train) {
+  auto* here = context_of(x, p, train);
+  if (!here) return at::native::feature_alpha_dropout_(x, p, train);
+  const auto mask = alpha_mask<true>(*here, x, p);
+  return x.mul_(mask.scale).add_(mask.shift);
+}
+
+void register_all(torch::Library& m) {
+  m.impl("dropout", dropout);
+  m.impl("dropout_", dropout_);
+  m.impl("feature_dropout", feature_dropout);
+  m.impl("feature_dropout_", feature_dropout_);
+  m.impl("alpha_dropout", alpha_dropout);
+  m.impl("alpha_dropout_", alpha_dropout_);
+  m.impl("feature_alpha_dropout", feature_alpha_dropout);
+  m.impl("feature_alpha_dropout_", feature_alpha_dropout_);
+}
+
+}  // namespace
+
+TORCH_LIBRARY_FRAGMENT(yoke, m) {
+  m.def(
+      "counter_keep(Tensor slots, int elements, float p, int key, int step, bool by_shard) -> "
+      "Tensor");
+}
+TORCH_LIBRARY_IMPL(yoke, CPU, m) { m.impl("counter_keep", counter_keep_cpu); }
+TORCH_LIBRARY_IMPL(yoke, CUDA, m) { m.impl("counter_keep", counter_keep_elsewhere); }
+TORCH_LIBRARY_IMPL(aten, AutogradCPU, m) { register_all(m); }
+TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) { register_all(m); }
+TORCH_LIBRARY_IMPL(aten, AutogradCUDA, m) { register_all(m); }
+
+}  // namespace yoke
