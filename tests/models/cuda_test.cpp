@@ -1,13 +1,19 @@
-// The CUDA kernels of models/ops: their arithmetic run on the host, their registration, and, where
-// a GPU is, their bits beside the CPU's.
+// The CUDA kernels of models/ops beside the CPU's, bit for bit: run on the host everywhere, and on
+// a GPU where one is.
 #include <ATen/ATen.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <gtest/gtest.h>
 
 #include "yoke/core/gradient_slots.h"
 #include "yoke/models/ops/dropout.h"
-#include "yoke/models/ops/dropout_element_impl.h"
 #include "yoke/models/ops/slotted.h"
 
+#ifndef YOKE_SANITIZED  // sanitisers do not know fibres
+#include "tests/cuda_on_host.h"
+//
+#include "yoke/models/ops/dropout_cuda.cu"
+#include "yoke/models/ops/slotted_cuda.cu"
+#endif
 #ifdef YOKE_CUDA_PLUGIN
 #include "tests/cuda_plugin.h"
 #endif
@@ -25,21 +31,41 @@ struct Case {
 
 constexpr int64_t widths[] = {1, 3, 4, 127, 130, 384};
 
-TEST(CudaKernels, the_dropout_of_four_channels_run_on_the_host_gives_the_cpu_kernels_bits) {
+#ifndef YOKE_SANITIZED
+TEST(CudaKernels, run_on_the_host_row_dropout_gives_the_cpu_kernels_bits) {
   const DropoutSite site{.p = 0.3, .seed = 42, .layer = 5, .step = 11};
   const DropoutMask mask{site.key(), dropout_threshold(site.p), float(1 / (1 - site.p))};
   for (const int64_t channels : widths) {
     const Case in(9, channels);
     auto y = at::full_like(in.x, -7);
-    for (int64_t t = 0; t < 9; ++t)
-      for (int64_t c = 0; c < channels; c += 4)
-        drop_block(in.x.const_data_ptr<float>() + t * channels + c,
-                   y.mutable_data_ptr<float>() + t * channels + c, channels - c,
-                   uint32_t(site.step), uint32_t(in.slots[t].item<int64_t>()),
-                   uint32_t(in.positions[t].item<int64_t>()), uint32_t(c / 4), mask);
+    ASSERT_EQ(cuda_kernels::row_dropout(in.x.const_data_ptr<float>(), y.mutable_data_ptr<float>(),
+                                        in.slots.const_data_ptr<int64_t>(),
+                                        in.positions.const_data_ptr<int64_t>(), 9, channels,
+                                        uint32_t(site.step), mask, nullptr),
+              0);
     EXPECT_TRUE(at::equal(y, row_dropout(in.x, in.slots, in.positions, site))) << channels;
   }
 }
+
+TEST(CudaKernels, run_on_the_host_embedding_gradients_have_the_cpu_kernels_bits) {
+  const auto op = c10::Dispatcher::singleton()
+                      .findSchemaOrThrow("yoke::embedding_add_", "")
+                      .typed<void(at::Tensor, const at::Tensor&, const at::Tensor&, int64_t)>();
+  for (const int64_t size : {1, 130})
+    for (const int64_t count : {5, 300}) {  // many tokens an id, and few
+      const int64_t tokens = 290;           // three tiles
+      const auto table = at::randn({count, size}), grad = at::randn({tokens, size});
+      const auto ids = at::randint(0, count, {tokens}, at::kLong);
+      auto expected = table.clone();
+      op.call(expected, grad, ids, 3);
+      ASSERT_EQ(cuda_kernels::embedding_add(
+                    table.mutable_data_ptr<float>(), grad.const_data_ptr<float>(),
+                    ids.const_data_ptr<int64_t>(), count, tokens, size, 3, nullptr),
+                0);
+      EXPECT_TRUE(at::equal(table, expected)) << size << ", " << count;
+    }
+}
+#endif
 
 #ifdef YOKE_CUDA_PLUGIN
 TEST(CudaKernels, the_library_has_them_where_nvcc_was_found) {

@@ -1,11 +1,15 @@
-// The CUDA kernel of parallel/flat_ops: its arithmetic run on the host, its registration, and,
-// where a GPU is, its bits beside the CPU's.
+// The CUDA kernel of parallel/flat_ops beside the CPU's, bit for bit: run on the host everywhere,
+// and on a GPU where one is.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "yoke/parallel/flat_kernels_impl.h"
 #include "yoke/parallel/flat_ops.h"
 
+#ifndef YOKE_SANITIZED  // sanitisers do not know fibres
+#include "tests/cuda_on_host.h"
+//
+#include "yoke/parallel/flat_ops_cuda.cu"
+#endif
 #ifdef YOKE_CUDA_PLUGIN
 #include "tests/cuda_plugin.h"
 #endif
@@ -15,22 +19,19 @@ namespace {
 
 constexpr int64_t lengths[] = {0, 1, 15, 255, 257, 4100, flat_chunk, 3 * flat_chunk + 777};
 
-TEST(CudaKernels, lanes_summed_and_folded_on_the_host_give_the_cpu_kernels_bits) {
+#ifndef YOKE_SANITIZED
+TEST(CudaKernels, run_on_the_host_sums_of_squares_have_the_cpu_kernels_bits) {
   for (const int64_t n : lengths) {
     const auto x = at::randn({n});
-    const float* from = x.const_data_ptr<float>();
-    auto sums = at::zeros({chunk_count(n)}, at::kDouble);
-    for (int64_t first = 0; first < n; first += square_group) {
-      float lanes[square_lanes];
-      for (int l = 0; l < square_lanes; ++l)
-        lanes[l] = square_lane(from + first, std::min(square_group, n - first), l);
-      for (int width = square_lanes / 2; width; width /= 2)
-        for (int l = 0; l < width; ++l) lanes[l] += lanes[l + width];
-      sums.mutable_data_ptr<double>()[first / flat_chunk] += lanes[0];
-    }
-    EXPECT_TRUE(at::equal(chunk_square_sums(x), sums)) << n;
+    auto sums = at::full({chunk_count(n)}, -7, at::kDouble);
+    ASSERT_EQ(
+        cuda_kernels::chunk_square_sums(x.const_data_ptr<float>(), sums.mutable_data_ptr<double>(),
+                                        n, flat_chunk, nullptr),
+        0);
+    EXPECT_TRUE(at::equal(sums, chunk_square_sums(x))) << n;
   }
 }
+#endif
 
 #ifdef YOKE_CUDA_PLUGIN
 TEST(CudaKernels, the_library_has_them_where_nvcc_was_found) {

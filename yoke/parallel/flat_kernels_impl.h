@@ -1,5 +1,5 @@
 // The CUDA kernel of flat_ops as a plain function over device pointers (the .cu file does without
-// LibTorch), and the part of its arithmetic that the host can run and test.
+// LibTorch), and the order of additions that it shares with the CPU kernel.
 #pragma once
 
 #include <cmath>

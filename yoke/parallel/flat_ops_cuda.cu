@@ -1,6 +1,7 @@
 // yoke::chunk_square_sums on CUDA, in the order of the CPU kernel (Note [Sums of squares]): a
 // thread sums one lane of one group, sixteen threads fold their lanes, one thread adds the groups
 // of a chunk.
+#include "yoke/core/cuda_launch.h"
 #include "yoke/parallel/flat_kernels_impl.h"
 
 namespace yoke::cuda_kernels {
@@ -37,9 +38,7 @@ __global__ void __launch_bounds__(threads)
 int chunk_square_sums(const float* x, double* sums, int64_t n, int64_t chunk, void* stream) {
   const int64_t chunks = (n + chunk - 1) / chunk;
   if (chunks == 0) return 0;
-  sum_squares<<<unsigned(chunks), threads, 0, static_cast<cudaStream_t>(stream)>>>(x, sums, n,
-                                                                                   chunk);
-  return int(cudaGetLastError());
+  return launch_kernel(sum_squares, unsigned(chunks), threads, stream, x, sums, n, chunk);
 }
 
 }  // namespace yoke::cuda_kernels

@@ -1,5 +1,5 @@
 // What row_dropout does to four neighbouring channels of a token, for a kernel that has a thread
-// for each four: the CUDA kernel's whole arithmetic, in a form that the host can run and test.
+// for each four.
 #pragma once
 
 #include <cstdint>
