@@ -126,7 +126,7 @@ std::vector<Pair> measure(const std::string& model, const std::string& file, int
   options.batch_size = 32;
   options.max_train_rows = options.batch_size * (warm_up + pairs);
   options.epochs = 1;
-  options.max_length = 128;
+  options.max_length = 64;
   options.logging_steps = 1;
   options.micro_batch_tokens = 1 << 16;  // a batch is one micro-batch
   HandLoop hand(options, file);
