@@ -7,24 +7,27 @@
 #include <torch/library.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "yoke/core/multiversion.h"
+#include "yoke/parallel/flat_kernels_impl.h"
 
 namespace yoke {
 namespace {
 
-// Squares are added in float for 256 elements at a time, in sixteen lanes, and those sums in
-// double, always in the same order: fast, and still right to a few units of float.
+// By Note [Sums of squares] in flat_kernels_impl.h. The fused multiply-add is written out: left to
+// the compiler, it would be there or not by the instruction set.
 YOKE_MULTIVERSION double square_sum(const float* x, int64_t n) {
   double sum = 0;
-  for (int64_t begin = 0; begin < n; begin += 256) {
-    float lanes[16] = {};
-    const int64_t size = std::min<int64_t>(256, n - begin);
+  for (int64_t begin = 0; begin < n; begin += square_group) {
+    float lanes[square_lanes] = {};
+    const int64_t size = std::min(square_group, n - begin);
     int64_t i = 0;
-    for (; i + 16 <= size; i += 16)
-      for (int l = 0; l < 16; ++l) lanes[l] += x[begin + i + l] * x[begin + i + l];
-    for (int l = 0; i < size; ++i, ++l) lanes[l] += x[begin + i] * x[begin + i];
-    for (int width = 8; width; width /= 2)
+    for (; i + square_lanes <= size; i += square_lanes)
+      for (int l = 0; l < square_lanes; ++l)
+        lanes[l] = std::fma(x[begin + i + l], x[begin + i + l], lanes[l]);
+    for (int l = 0; i < size; ++i, ++l) lanes[l] = std::fma(x[begin + i], x[begin + i], lanes[l]);
+    for (int width = square_lanes / 2; width; width /= 2)
       for (int l = 0; l < width; ++l) lanes[l] += lanes[l + width];
     sum += lanes[0];
   }
@@ -56,12 +59,13 @@ at::Tensor chunk_square_sums_reference(const at::Tensor& x) {
 
 TORCH_LIBRARY_FRAGMENT(yoke, m) { m.def("chunk_square_sums(Tensor x) -> Tensor"); }
 TORCH_LIBRARY_IMPL(yoke, CPU, m) { m.impl("chunk_square_sums", chunk_square_sums_cpu); }
-TORCH_LIBRARY_IMPL(yoke, CUDA, m) { m.impl("chunk_square_sums", chunk_square_sums_reference); }
 
 at::Tensor chunk_square_sums(const at::Tensor& x) {
   static const auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("yoke::chunk_square_sums", "")
                              .typed<decltype(chunk_square_sums_cpu)>();
+  if (x.is_cuda() && !op.hasKernelForDispatchKey(c10::DispatchKey::CUDA))
+    return chunk_square_sums_reference(x);
   return op.call(x);
 }
 

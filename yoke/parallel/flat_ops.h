@@ -13,8 +13,8 @@ inline constexpr int64_t flat_chunk = int64_t{1} << 16;  // elements
 constexpr int64_t chunk_count(int64_t n) { return (n + flat_chunk - 1) / flat_chunk; }
 
 // x (n) float -> (chunk_count(n)) double on x's device: the sum of squares of each chunk, added up
-// in an order that does not depend on threads. Registered as yoke::chunk_square_sums with a CPU
-// kernel and plain tensor operations for CUDA.
+// in an order that does not depend on threads. The CUDA kernel gives the CPU kernel's bits; where
+// libyoke_cuda.so was built without nvcc, plain tensor operations serve, added up in double.
 at::Tensor chunk_square_sums(const at::Tensor& x);
 
 }  // namespace yoke

@@ -161,7 +161,7 @@ TORCH_LIBRARY_IMPL(yoke, CPU, m) {
 at::Tensor packed_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                             const std::vector<int64_t>& cu_seqlens, const at::Tensor& slot_ids,
                             int64_t heads, const DropoutSite& site) {
-  if (!has_host_kernels(q))
+  if (!has_kernel("yoke::packed_attention", q))
     return packed_attention_reference(q, k, v, cu_seqlens, slot_ids, heads, site);
   return PackedAttention::apply(q, k, v, cu_seqlens, slot_ids, heads, site.p, site.key_bits(),
                                 site.step);

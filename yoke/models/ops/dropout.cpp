@@ -13,8 +13,8 @@
 #include <torch/library.h>
 
 #include <algorithm>
-#include <cmath>
 
+#include "yoke/models/ops/dropout_element_impl.h"
 #include "yoke/models/ops/philox_lanes.h"
 
 namespace yoke {
@@ -23,15 +23,9 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-struct Mask {
-  PhiloxKey key;
-  uint32_t threshold;
-  float scale;
-};
-
 // One token's channels.
 YOKE_MULTIVERSION void drop_row(const float* x, float* y, int64_t channels, uint32_t step,
-                                uint32_t slot, uint32_t position, Mask mask) {
+                                uint32_t slot, uint32_t position, DropoutMask mask) {
   uint32_t words[4][philox_lanes];
   float keep[4 * philox_lanes];
   for (int64_t begin = 0; begin < channels; begin += 4 * philox_lanes) {
@@ -61,7 +55,7 @@ at::Tensor row_dropout_cpu(const at::Tensor& x_in, const at::Tensor& slots_in,
   const int64_t* slot = slots.const_data_ptr<int64_t>();
   const int64_t* position = positions.const_data_ptr<int64_t>();
   const int64_t channels = x.size(1);
-  const Mask mask{key_of(key_bits), dropout_threshold(p), float(1 / (1 - p))};
+  const DropoutMask mask{key_of(key_bits), dropout_threshold(p), float(1 / (1 - p))};
   at::parallel_for(0, x.size(0), std::max<int64_t>(1, 8192 / std::max<int64_t>(channels, 1)),
                    [&](int64_t begin, int64_t end) {
                      for (int64_t t = begin; t < end; ++t)
@@ -109,17 +103,16 @@ TORCH_LIBRARY_FRAGMENT(yoke, m) {
 
 TORCH_LIBRARY_IMPL(yoke, CPU, m) { m.impl("row_dropout", row_dropout_cpu); }
 
-uint32_t dropout_threshold(double p) {
-  TORCH_CHECK(p >= 0 && p < 1, "dropout probability must be in [0, 1), got ", p);
-  return uint32_t(std::min(std::llround(p * 4294967296.0), 4294967295ll));
+bool has_kernel(const char* op, const at::Tensor& x) {
+  if (x.is_cpu() || x.is_privateuseone()) return true;
+  const auto found = c10::Dispatcher::singleton().findSchema({op, ""});
+  return x.is_cuda() && found && found->hasKernelForDispatchKey(c10::DispatchKey::CUDA);
 }
-
-bool has_host_kernels(const at::Tensor& x) { return x.is_cpu() || x.is_privateuseone(); }
 
 at::Tensor row_dropout(const at::Tensor& x, const at::Tensor& slots, const at::Tensor& positions,
                        const DropoutSite& site) {
   if (site.p == 0) return x;
-  if (!has_host_kernels(x)) return row_dropout_reference(x, slots, positions, site);
+  if (!has_kernel("yoke::row_dropout", x)) return row_dropout_reference(x, slots, positions, site);
   return RowDropout::apply(x, slots, positions, site.p, site.key_bits(), site.step);
 }
 

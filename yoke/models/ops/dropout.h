@@ -8,7 +8,10 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/util/Exception.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "yoke/core/random.h"
@@ -31,11 +34,13 @@ constexpr PhiloxKey key_of(int64_t bits) {
 }
 
 // The number below which a word drops its element.
-uint32_t dropout_threshold(double p);
+inline uint32_t dropout_threshold(double p) {
+  TORCH_CHECK(p >= 0 && p < 1, "dropout probability must be in [0, 1), got ", p);
+  return uint32_t(std::min(std::llround(p * 4294967296.0), 4294967295ll));
+}
 
 // x (T, C) float, slots and positions (T) int64; returns (T, C): 0 or x / (1 - p). Differentiable.
-// A kernel of its own on the CPU (and so on the simulated device), tensor operations elsewhere;
-// both give the same bits.
+// A kernel of its own where has_kernel() finds one, else tensor operations; all give the same bits.
 at::Tensor row_dropout(const at::Tensor& x, const at::Tensor& slots, const at::Tensor& positions,
                        const DropoutSite& site);
 
@@ -48,8 +53,9 @@ at::Tensor row_dropout_reference(const at::Tensor& x, const at::Tensor& slots,
 at::Tensor philox_words(int64_t step, const at::Tensor& c1, const at::Tensor& c2,
                         const at::Tensor& c3, PhiloxKey key);
 
-// Whether x's device has the CPU kernels of yoke's own operators (the CPU, and the simulated device
-// through its fallback).
-bool has_host_kernels(const at::Tensor& x);
+// Whether x's device has a kernel of yoke's own operator `op` ("yoke::row_dropout"): the CPU and,
+// by its fallback, the simulated device always; CUDA where libyoke_cuda.so was built with nvcc and
+// has one. Elsewhere the reference serves.
+bool has_kernel(const char* op, const at::Tensor& x);
 
 }  // namespace yoke

@@ -141,7 +141,8 @@ at::Tensor slotted_linear(const at::Tensor& x, const at::Tensor& weight, const a
 
 at::Tensor slotted_embedding(const at::Tensor& weight, const at::Tensor& ids, int64_t padding_idx) {
   GradientSlot* slot = slot_of(weight);
-  if (!slot || !has_host_kernels(weight)) return at::embedding(weight, ids, padding_idx);
+  if (!slot || !has_kernel("yoke::embedding_add_", weight))
+    return at::embedding(weight, ids, padding_idx);
   return EmbeddingIntoSlot::apply(weight, ids, padding_idx, as_int(slot));
 }
 
