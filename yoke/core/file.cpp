@@ -253,6 +253,15 @@ void AtomicFolder::commit() {
   sync_path(target_.parent_path(), where);
 }
 
+void AtomicFolder::remove(const fs::path& target_path, const std::string& where) {
+  const fs::path target = without_trailing_slash(target_path);
+  const fs::path going = temporary_beside(target);
+  if (::rename(target.c_str(), going.c_str()) != 0) fail(where, target, "cannot remove", errno);
+  std::error_code code;
+  fs::remove_all(going, code);
+  if (code) fail(where, target, "cannot remove", code.value());
+}
+
 void AtomicFolder::recover(const fs::path& target_path, const std::string& where) {
   const fs::path target = without_trailing_slash(target_path);
   if (!fs::is_directory(target.parent_path())) return;

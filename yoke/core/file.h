@@ -69,6 +69,9 @@ class AtomicFolder {
   // are removed, and files of other origin that a swap had not carried over yet come back.
   static void recover(const std::filesystem::path& target, const std::string& where);
 
+  // Removes a folder; whoever looks meanwhile, or after a kill, sees all of it or nothing.
+  static void remove(const std::filesystem::path& target, const std::string& where);
+
   // What the constructor checks, for callers that want to know before a long run.
   static void check_target(const std::filesystem::path& target, const AtomicFolderOptions& options);
 

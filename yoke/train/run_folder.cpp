@@ -35,11 +35,11 @@ bool is_checkpoint(const fs::path& folder) {
 }
 
 void remove(const std::string& folder) {
-  // Not a checkpoint any more before the first file goes.
-  std::error_code code;
-  fs::remove(fs::path(folder) / AtomicFolder::manifest_name, code);
-  if (!code) fs::remove_all(folder, code);
-  if (code) log_warning(folder + ": cannot be removed (" + code.message() + ")");
+  try {
+    AtomicFolder::remove(folder, "train.save");
+  } catch (const Error& e) {
+    log_warning(e.message());
+  }
 }
 
 }  // namespace

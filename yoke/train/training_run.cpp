@@ -262,19 +262,27 @@ void TrainingRun::report(const Prepared& prepared, const StepOutput& output, boo
   state_.line_rows = state_.line_tokens = 0;
 }
 
-bool TrainingRun::save_checkpoint() {
-  if (host_.options.output.empty() || saved_step_ == state_.step) return false;
+void TrainingRun::save_checkpoint() {
+  if (host_.options.output.empty() || saved_step_ == state_.step) return;
   // Those of a run that this one replaces would be taken for newer ones.
   if (saved_step_ < 0) folder_.remove_checkpoints();
-  failpoint("save");
   const std::string path = folder_.checkpoint(state_.step);
-  host_.text.save(path, /*overwrite=*/true,
-                  {.files = {{RunState::file_name, state_.to_text()}},
-                   .tensors = {{"optimizer.safetensors", optimizer_state(host_.replicas)}}});
+  save_to(path, /*overwrite=*/true,
+          {.files = {{RunState::file_name, state_.to_text()}},
+           .tensors = {{"optimizer.safetensors", optimizer_state(host_.replicas)}}});
   saved_step_ = state_.step;
-  host_.emit(SavedEvent{path});
   if (host_.options.save_total_limit > 0) folder_.keep_newest(host_.options.save_total_limit);
-  return true;
+}
+
+void TrainingRun::save_to(const std::string& path, bool overwrite,
+                          const TextModel::Extra& extra) const {
+  try {
+    failpoint("save");
+    host_.text.save(path, overwrite, extra);
+  } catch (...) {
+    rethrow_at("train.save", path);
+  }
+  host_.emit(SavedEvent{path});
 }
 
 std::string TrainingRun::save_model() {
@@ -282,9 +290,8 @@ std::string TrainingRun::save_model() {
   if (o.output.empty()) return "";
   if (saved_step_ < 0) folder_.remove_checkpoints();
   state_.finished = state_.step == plan_.steps();
-  host_.text.save(o.output, o.overwrite || saved_step_ >= 0,
-                  {.files = {{RunState::file_name, state_.to_text()}}, .tensors = {}});
-  host_.emit(SavedEvent{o.output});
+  save_to(o.output, o.overwrite || saved_step_ >= 0,
+          {.files = {{RunState::file_name, state_.to_text()}}, .tensors = {}});
   return o.output;
 }
 
@@ -323,8 +330,12 @@ TrainResult TrainingRun::run() {
   Loader<Prepared> loader(
       steps,
       [this, limits = limits_](int64_t step) {
-        failpoint("step.data", int(step));
-        return prepare(plan_.batch(step), limits, {});
+        try {
+          failpoint("step.data", int(step));
+          return prepare(plan_.batch(step), limits, {});
+        } catch (...) {
+          rethrow_at("train.data", "step " + std::to_string(step + 1));
+        }
       },
       /*depth=*/2, state_.step);
   bool stopping = false;

@@ -56,7 +56,8 @@ class TrainingRun {
   StepWork work_of(const Prepared& prepared) const;
   bool split(const Prepared& prepared, const OutOfMemory& error);
   void report(const Prepared& prepared, const StepOutput& output, bool now);
-  bool save_checkpoint();
+  void save_checkpoint();
+  void save_to(const std::string& path, bool overwrite, const TextModel::Extra& extra) const;
   std::string save_model();
 
   RunHost host_;
