@@ -47,7 +47,7 @@ struct Writer {
   Json operator()(const PredictEvent& e) const {
     Json json = {{"event", "predict"}, {"row", e.row}};
     if (e.of_tokens) {
-      json["tokens"] = json["labels"] = json["scores"] = Json::array();
+      for (const char* list : {"tokens", "labels", "scores"}) json[list] = Json::array();
       for (const auto& t : e.prediction.tokens) {
         json["tokens"].push_back(t.token);
         json["labels"].push_back(t.label ? Json(*t.label) : Json());
