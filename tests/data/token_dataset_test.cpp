@@ -111,6 +111,7 @@ TEST_F(LoadTokens, what_is_wrong_with_a_row_is_told_with_row_and_line) {
   const std::string good = "{\"tokens\": [\"a\"], \"labels\": [\"O\"]}\n\n";
   const auto wrong = [&](const std::string& row) { return error("w.jsonl", good + row + "\n"); };
   const std::vector<std::pair<std::string, std::string>> faults{
+      {R"({"tokens": ["a"], "labels": ["O"])", "is not JSON"},
       {R"({"tokens": ["a", "b"], "labels": ["O"]})", "has 2 tokens and 1 label"},
       {R"({"tokens": ["a"], "labels": ["O", "O", 1]})", "has 1 token and 3 labels"},
       {R"({"tokens": ["a", 5], "labels": ["O", "O"]})", "has a token 2 that is not a string: 5"},
@@ -122,10 +123,10 @@ TEST_F(LoadTokens, what_is_wrong_with_a_row_is_told_with_row_and_line) {
       {R"({"tokens": ["a"]})", "has no \"labels\""},
       {R"({"tokens": null, "labels": []})", "has no \"tokens\""},
       {R"({"tokens": "a", "labels": ["O"]})", "\"tokens\" that is not a list"},
-      {R"({"tokens": {"0": "a"}, "labels": ["O"]})", "\"tokens\" that is not a list"},
-      {R"({"tokens": ["a"], "labels": ["O"])", "is not JSON"}};
+      {R"({"tokens": {"0": "a"}, "labels": ["O"]})", "\"tokens\" that is not a list"}};
   for (const auto& [row, says] : faults)
     expect_has(wrong(row), {"w.jsonl: row 2 (line 3)", says, "--skip-bad-rows"});
+  expect_has(wrong(faults[0].first + "\n" + faults[1].first), {"row 2 (line 3)"});  // the first
   std::string all = good;
   for (const auto& [row, says] : faults) all += row + "\n";
   const auto data = load("all.jsonl", all + good, {.skip_bad_rows = true});
