@@ -1,4 +1,5 @@
 // Token classification end to end: a loss over tokens, the same on any devices.
+#include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -161,6 +162,60 @@ TEST(TokenTrainer, training_evaluation_and_files_are_the_same_on_any_devices) {
                                                {"recall", last.entities->recall},
                                                {"f1", last.entities->f1}}))
           << devices << " then " << other;
+  }
+}
+
+TEST(TokenTrainer, in_mode_exact_the_weights_are_equal_to_the_bit) {
+  const TinyModel tiny("token-exact", 0, 0.1, 128);
+  const auto rows = tiny.write("train.jsonl", unequal_rows() + tagged_rows(17, 4));
+  StateDict first;
+  for (const auto& devices : {"cpu", "2xcpu", "3xsim", "8xcpu"}) {
+    const std::string out = tiny.path(std::string("exact-") + devices);
+    Trainer({.model = tiny.model_folder(),
+             .task = "token-classification",
+             .devices = devices,
+             .batch_size = 8,
+             .epochs = 2,
+             .learning_rate = 1e-3,
+             .mode = "exact",
+             .output = out})
+        .train(rows);
+    const StateDict weights = read_weights(resolve_model(out));
+    if (first.empty()) first = weights;
+    for (const auto& [name, tensor] : weights)
+      EXPECT_TRUE(at::equal(tensor, first.at(name))) << devices << " " << name;
+  }
+}
+
+TEST(TokenTrainer, a_step_without_targets_adds_nothing_is_counted_and_warned_of_once) {
+  const TinyModel tiny("token-none");
+  const std::string nothing = "{\"tokens\": [\"the\", \"film\"], \"labels\": [-100, null]}\n";
+  const std::string something = "{\"tokens\": [\"a\", \"plot\"], \"labels\": [\"O\", \"B-P\"]}\n";
+  const auto rows = tiny.write("train.jsonl", nothing + something + nothing + nothing);
+  for (const auto& devices : {"cpu", "2xcpu", "4xsim"}) {
+    Log log;
+    std::vector<std::string> warnings;
+    const auto former = set_log_sink([&](LogLevel level, const std::string& line) {
+      if (level == LogLevel::warning) warnings.push_back(line);
+    });
+    const auto result = Trainer({.model = tiny.model_folder(),
+                                 .task = "token-classification",
+                                 .devices = devices,
+                                 .batch_size = 1,
+                                 .epochs = 1,
+                                 .shuffle = false,
+                                 .logging_steps = 1,
+                                 .on_event = log.sink()})
+                            .train(rows);
+    set_log_sink(former);
+    ASSERT_EQ(log.steps.size(), 4u);
+    EXPECT_EQ(log.steps[0].loss, 0);
+    EXPECT_EQ(log.steps[0].grad_norm, 0);
+    EXPECT_GT(log.steps[1].loss, 0);
+    EXPECT_EQ(log.steps[3].loss, 0);
+    EXPECT_EQ(result.loss, log.steps[1].loss);  // over two targets, whatever the empty steps
+    ASSERT_EQ(warnings.size(), 1u) << devices;
+    EXPECT_TRUE(has(warnings[0], "step 1") && has(warnings[0], "target")) << warnings[0];
   }
 }
 
