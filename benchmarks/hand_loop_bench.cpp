@@ -87,7 +87,7 @@ class HandLoop {
     auto& model = *text_.model();
     for (auto& parameter : parameters_) parameter.mutable_grad().reset();
     const auto loss =
-        model.row_losses(model.forward(batch, {options_.seed, step}), batch.labels).mean();
+        model.target_losses(model.forward(batch, {options_.seed, step}), batch.labels).mean();
     loss.backward();
     c10::NoGradGuard no_grad;
     used_.assign(5, {});

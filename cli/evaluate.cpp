@@ -1,4 +1,4 @@
-// yoke evaluate: loss and accuracy of a model on a file.
+// yoke evaluate: loss, accuracy and entity scores of a model on a file.
 #include <fmt/format.h>
 #include <yoke/train/trainer.h>
 

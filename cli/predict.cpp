@@ -55,6 +55,7 @@ class PredictionFile {
       return;
     }
     const char separator = format_ == Format::csv ? ',' : '\t';
+    if (e.of_tokens) return add_tokens(e, separator);
     if (text_.empty())
       text_ = e.regression ? line({"row", "value"}, separator)
                            : line({"row", "label", "score"}, separator);
@@ -67,6 +68,15 @@ class PredictionFile {
   const std::string& text() const { return text_; }
 
  private:
+  // A line a word; a word without a label has two empty fields.
+  void add_tokens(const PredictEvent& e, char separator) {
+    if (text_.empty()) text_ = line({"row", "token", "label", "score"}, separator);
+    for (const auto& t : e.prediction.tokens)
+      text_ +=
+          line({fmt::format("{}", e.row), field(t.token, format_),
+                t.label ? field(*t.label, format_) : "", t.label ? fmt::format("{}", t.score) : ""},
+               separator);
+  }
   static std::string line(const std::vector<std::string>& fields, char separator) {
     return fmt::format("{}\n", fmt::join(fields, std::string(1, separator)));
   }
@@ -74,6 +84,22 @@ class PredictionFile {
   Format format_;
   std::string text_;
 };
+
+// What a person reads of a row: label and score, a line for each word where words have labels; the
+// row first in a file of rows.
+std::vector<std::string> lines_of(const PredictEvent& e, bool with_row) {
+  const std::string row = with_row ? fmt::format("{}\t", e.row) : "";
+  const Prediction& p = e.prediction;
+  std::vector<std::string> lines;
+  for (const auto& t : p.tokens)
+    lines.push_back(fmt::format(
+        "{}{}\t{}", row, field(t.token, Format::tsv),
+        t.label ? fmt::format("{}\t{:.6f}", field(*t.label, Format::tsv), t.score) : "\t"));
+  if (!e.of_tokens)
+    lines.push_back(fmt::format("{}{}{:.6f}", row,
+                                e.regression ? "" : field(p.label, Format::tsv) + "\t", p.score));
+  return lines;
+}
 
 // Before the work, not after it.
 void check_output(const PredictCommand& command) {
@@ -96,7 +122,7 @@ void check_output(const PredictCommand& command) {
 void declare(Arguments& arguments, PredictCommand& command) {
   TrainerOptions& o = command.options;
   arguments.describe(
-      "Label a text, or every row of a file, in the order of the file",
+      "Label a text or its words, or every row of a file, in the order of the file",
       "yoke predict --model DIR|NAME (--text TEXT [--text-pair TEXT] | --data FILE) [options]",
       "  yoke predict --model out --text \"a gripping film\"\n"
       "  yoke predict --model out --data new.csv --output labels.csv\n");
@@ -106,7 +132,8 @@ void declare(Arguments& arguments, PredictCommand& command) {
       .text("--model,--model-name-or-path", o.model, "DIR|NAME",
             "A folder that yoke or transformers saved, or a name in the Hugging Face cache")
       .required();
-  arguments.free_text("--text", command.text, "TEXT", "The text itself");
+  arguments.free_text("--text", command.text, "TEXT",
+                      "The text itself; a model that labels words cuts it at white space");
   arguments.free_text("--text-pair", command.text_pair, "TEXT",
                       "The second text, for models of pairs");
   arguments.text("--data,--test-file", command.data_file, "FILE",
@@ -125,10 +152,12 @@ void declare(Arguments& arguments, PredictCommand& command) {
       .text("--output", command.output_file, "FILE",
             "Write the predictions into a file, by its extension .csv, .tsv or .jsonl; it appears "
             "complete, or not at all")
-      .shows_default("standard output, label and score a line, the row first for a file");
+      .shows_default(
+          "standard output, label and score a line, the row first for a file; for words "
+          "the word before its label");
   arguments.flag("--json", command.json,
                  "Events on standard output, one JSON object a line: predict with row, label, "
-                 "score and logits");
+                 "score and logits, or with row, tokens, labels and scores");
 }
 
 void check(const PredictCommand& command) {
@@ -162,10 +191,7 @@ int run(const PredictCommand& command, Console& console) {
       if (to_file) {
         file.add(*e);
       } else if (!console.json()) {
-        const std::string score = fmt::format("{:.6f}", e->prediction.score);
-        std::string line = command.text ? "" : fmt::format("{}\t", e->row);
-        if (!e->regression) line += field(e->prediction.label, Format::tsv) + "\t";
-        open = console.result(line + score);
+        for (const auto& line : lines_of(*e, !command.text)) open = open && console.result(line);
       }
     }
     if (!open && !to_file) throw OutputClosed();

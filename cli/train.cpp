@@ -13,8 +13,10 @@ namespace yoke::cli {
 namespace {
 
 std::string scores_text(const EvaluateEvent& e) {
-  return e.has_accuracy ? fmt::format("accuracy {:.4f}  loss {:.4f}", e.accuracy, e.loss)
-                        : fmt::format("mse {:.4f}  loss {:.4f}", e.mse, e.loss);
+  const std::string entities = e.entities ? fmt::format("f1 {:.4f}  ", e.entities->f1) : "";
+  return e.has_accuracy
+             ? fmt::format("{}accuracy {:.4f}  loss {:.4f}", entities, e.accuracy, e.loss)
+             : fmt::format("mse {:.4f}  loss {:.4f}", e.mse, e.loss);
 }
 
 // Shows a run: JSON lines or sentences on standard output, the bar or log lines on standard error.
@@ -114,7 +116,11 @@ void declare(Arguments& arguments, TrainCommand& command) {
       .required();
   arguments.text("--eval,--validation-file", command.eval_file, "FILE",
                  "Rows to evaluate after each epoch and at the end");
-  arguments.choice("--task", o.task, {"text-classification"}, "What the model learns");
+  arguments
+      .choice("--task", o.task, {"text-classification", "token-classification"},
+              "What the model learns: text-classification (a label or a number a text) or "
+              "token-classification (a label a word, from lists in .jsonl or .parquet)")
+      .shows_default("that of the model's head, else text-classification");
   arguments.whole("--max-train-rows,--max-train-samples", o.max_train_rows, 1,
                   "Train on the first N rows only");
 

@@ -45,7 +45,7 @@ TEST(arguments, defaults_are_those_of_the_library_and_of_the_hugging_face_traine
   EXPECT_EQ(c.options.model, "m");
   EXPECT_EQ(c.train_file, "t.csv");
   EXPECT_EQ(c.eval_file, "");
-  EXPECT_EQ(c.options.task, "text-classification");
+  EXPECT_EQ(c.options.task, "");  // the model's
   EXPECT_EQ(c.options.devices, "auto");
   EXPECT_EQ(c.options.batch_size, 32);
   EXPECT_EQ(c.options.epochs, 3);
@@ -305,7 +305,8 @@ TEST(arguments, real_numbers_are_finite_and_in_range) {
 
 TEST(arguments, names_from_a_list_suggest_the_nearest) {
   EXPECT_HAS(train_refusal({"--lr-scheduler", "cosin"}), "Try: --lr-scheduler cosine");
-  EXPECT_HAS(train_refusal({"--task", "translation"}), "must be one of text-classification");
+  EXPECT_HAS(train_refusal({"--task", "translation"}),
+             "must be one of text-classification, token-classification");
 }
 
 TEST(arguments, predictions_go_to_formats_that_exist) {

@@ -55,7 +55,7 @@ def table(name, some_rows, header=("text", "label")):
     return path
 
 
-def tiny_bert(name, head=True, labels=2, **changes):
+def tiny_bert(name, head=True, labels=2, kind=None, **changes):
     """A folder as transformers saves it: hidden 48, 2 layers; without a head, a base model."""
     torch.manual_seed(5)
     folder = ROOT / name
@@ -65,7 +65,7 @@ def tiny_bert(name, head=True, labels=2, **changes):
     config = transformers.BertConfig(**{**dict(
         vocab_size=len(vocab), hidden_size=48, num_hidden_layers=2, num_attention_heads=4, intermediate_size=96,
         max_position_embeddings=64, num_labels=labels, initializer_range=0.1), **changes})
-    kind = transformers.BertForSequenceClassification if head else transformers.BertModel
+    kind = kind or (transformers.BertForSequenceClassification if head else transformers.BertModel)
     kind(config).save_pretrained(folder)
     # From the folder: the constructor's vocab_file is not read by transformers 5.
     tokenizer = transformers.BertTokenizer.from_pretrained(folder)
@@ -252,6 +252,97 @@ class Runs(Base):
         done = self.good("predict", "--model", out, "--data", data, "--json")
         ours = torch.tensor([p["logits"] for p in kind(events_of(done.stdout), "predict")])
         self.assertLess((ours - logits_of(out, texts)).abs().max().item(), 2e-5)
+
+
+def tagged_rows(count, seed, first=0):
+    """Words of GOOD are entities G, of BAD entities B; the same word again goes on with the entity."""
+    rng = random.Random(seed)
+    found = []
+    for _ in range(count):
+        words = [rng.choice(GOOD + BAD + REST) for _ in range(rng.randint(first, 12))]
+        tags = ["B-G" if w in GOOD else "I-B" if w in BAD else "O" for w in words]
+        found.append({"tokens": words, "ner_tags": [None if rng.random() < 0.1 else t for t in tags]})
+    return found
+
+
+def lines(name, some_rows):
+    path = ROOT / name
+    path.write_text("".join(json.dumps(row) + "\n" for row in some_rows), encoding="utf-8")
+    return path
+
+
+class Tokens(Base):
+    """Token classification from a base model, beside AutoModelForTokenClassification."""
+
+    def test_a_trained_model_gives_the_same_everywhere(self):
+        base = tiny_bert("token-base", head=False)
+        train, dev = lines("tagged.jsonl", tagged_rows(203, 1)), lines("tagged-dev.jsonl", tagged_rows(41, 2))
+        out = ROOT / "tokens"
+        done = self.good("train", "--model", base, "--task", "token-classification", "--train", train, "--eval", dev,
+                         "--epochs", 6, "--learning-rate", "2e-3", "--devices", "2xcpu", "--output", out, "--json")
+        events = events_of(done.stdout)
+        self.assertEqual(kind(events, "start")[0]["new_tensors"], ["classifier.weight", "classifier.bias"])
+        last = kind(events, "evaluate")[-1]
+        self.assertEqual(list(last), ["event", "step", "loss", "accuracy", "precision", "recall", "f1", "rows"])
+        self.assertGreater(last["f1"], 0.95)
+
+        model, info = transformers.AutoModelForTokenClassification.from_pretrained(out, output_loading_info=True)
+        self.assertEqual([k for k, v in info.items() if v and "keys" in k], [])
+        self.assertEqual(model.config.id2label, {0: "B-G", 1: "I-B", 2: "O"})
+        tokenizer = transformers.AutoTokenizer.from_pretrained(out)
+        truth, total, targets, right = [], 0.0, 0, 0
+        for row in tagged_rows(41, 2):
+            encoded = tokenizer(row["tokens"], is_split_into_words=True, return_tensors="pt")
+            words = encoded.word_ids(0)
+            with torch.no_grad():
+                logits = model.eval()(**encoded).logits[0].double()
+            firsts = logits[[words.index(i) for i in range(len(row["tokens"]))]]
+            truth.append(firsts.softmax(-1))
+            for logit, tag in zip(firsts, row["ner_tags"]):
+                if tag is not None:
+                    label = model.config.label2id[tag]
+                    total -= logit.log_softmax(-1)[label].item()
+                    right += int(logit.argmax().item() == label)
+                    targets += 1
+        results = []
+        for devices in DEVICES:
+            done = self.good("predict", "--model", out, "--data", dev, "--devices", devices, "--json")
+            predictions = kind(events_of(done.stdout), "predict")
+            self.assertEqual([list(p) for p in predictions[:1]], [["event", "row", "tokens", "labels", "scores"]])
+            self.assertEqual([p["row"] for p in predictions], list(range(41)))
+            for p, row, theirs in zip(predictions, tagged_rows(41, 2), truth):
+                self.assertEqual(p["tokens"], row["tokens"])
+                self.assertEqual(p["labels"], [model.config.id2label[i] for i in theirs.argmax(-1).tolist()])
+                for score, best in zip(p["scores"], theirs.max(-1).values.tolist() if len(theirs) else []):
+                    self.assertAlmostEqual(score, best, places=5)
+            score = kind(events_of(self.good("evaluate", "--model", out, "--data", dev, "--devices", devices,
+                                             "--json").stdout), "evaluate")[0]
+            self.assertEqual({k: score[k] for k in score if k != "step"}, {k: last[k] for k in last if k != "step"})
+            results.append((score, predictions))
+        self.assertTrue(all(r == results[0] for r in results), "a row's numbers depend on the devices")
+        self.assertAlmostEqual(results[0][0]["loss"], total / targets, places=5)
+        self.assertAlmostEqual(results[0][0]["accuracy"], right / targets, places=12)
+
+        said = self.good("predict", "--model", out, "--text", " a gripping\tfilm").stdout
+        self.assertRegex(said, r"^a\tO\t0\.\d{6}\ngripping\tB-G\t0\.\d{6}\nfilm\tO\t0\.\d{6}\n$")
+        cut = self.good("predict", "--model", out, "--text", "a b c", "--max-length", 4, "--json")
+        self.assertEqual(kind(events_of(cut.stdout), "predict")[0]["labels"][2], None)
+
+    def test_a_model_that_transformers_saved_scores_and_trains_on(self):
+        folder = tiny_bert("token-theirs", kind=transformers.BertForTokenClassification, labels=5)
+        data = lines("numbers.jsonl", [{"words": ["a", "dull", "film"], "tags": [0, 4, -100]}] * 5)
+        score = kind(events_of(self.good("evaluate", "--model", folder, "--data", data, "--json").stdout), "evaluate")[0]
+        model = transformers.AutoModelForTokenClassification.from_pretrained(folder).eval()
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+        with torch.no_grad():
+            truth = model(**tokenizer("a dull film", return_tensors="pt"),
+                          labels=torch.tensor([[-100, 0, 4, -100, -100]])).loss.item()
+        self.assertAlmostEqual(score["loss"], truth, places=5)
+        self.assertEqual(list(score), ["event", "step", "loss", "accuracy", "rows"])  # no names, no entities
+        out = ROOT / "token-on"
+        self.good("train", "--model", folder, "--train", data, "--epochs", 1, "--output", out)
+        config = json.loads((out / "config.json").read_text())
+        self.assertEqual(config["architectures"], ["BertForTokenClassification"])
 
 
 class BadInput(Base):

@@ -53,6 +53,27 @@ TEST(events, predict_has_label_and_score_or_value) {
   EXPECT_EQ(to_json(e).dump(), R"({"event":"predict","row":7,"value":2.5,"logits":[2.5]})");
 }
 
+TEST(events, of_tokens) {
+  EvaluateEvent e;
+  e.loss = 0.5;
+  e.accuracy = 0.75;
+  e.rows = 8;
+  e.entities = {0.5, 0.25, 0.125};
+  EXPECT_EQ(to_json(e).dump(),
+            R"({"event":"evaluate","step":0,"loss":0.5,"accuracy":0.75,"precision":0.5,)"
+            R"("recall":0.25,"f1":0.125,"rows":8})");
+  PredictEvent p;
+  p.row = 7;
+  p.of_tokens = true;
+  p.prediction.tokens = {{"John", "B-PER", 0.75}, {"cut", {}, 0}};
+  EXPECT_EQ(to_json(p).dump(),
+            R"({"event":"predict","row":7,"tokens":["John","cut"],"labels":["B-PER",null],)"
+            R"("scores":[0.75,null]})");
+  p.prediction.tokens.clear();
+  EXPECT_EQ(to_json(p).dump(),
+            R"({"event":"predict","row":7,"tokens":[],"labels":[],"scores":[]})");
+}
+
 TEST(events, saved) {
   EXPECT_EQ(to_json(SavedEvent{"a \"b\""}).dump(), R"({"event":"saved","path":"a \"b\""})");
 }

@@ -3,6 +3,7 @@
 //
 //   plays        three steps, or as many as --max-train-rows says; --data files have 5 rows
 //   regression   as plays, with one value instead of labels
+//   tokens       as plays, with a label for each word, the last one cut off
 //   waits        steps of 20 ms until stopped
 //   late         ignores the first stop() calls of 0.3 s, as a trainer that is still loading
 //   deaf         never stops
@@ -33,6 +34,7 @@ struct Trainer::State {
     if (options.on_progress) options.on_progress({phase, done, total, rows});
   }
   bool regression() const { return options.model == "regression"; }
+  bool of_tokens() const { return options.model == "tokens"; }
 
   void fail_if_asked() const {
     if (options.model == "fails")
@@ -59,7 +61,11 @@ struct Trainer::State {
       e.prediction.logits =
           regression() ? std::vector<float>{0.1f} : std::vector<float>{0.1f, 2.5f};
       e.prediction.score = regression() ? double(0.1f) : 0.1 + 0.2;
-      if (!e.regression) e.prediction.label = row == 1 ? "bad, \"very\"\tbad\n\xff" : "good";
+      e.of_tokens = of_tokens();
+      if (of_tokens())
+        e.prediction = {.tokens = {{"a\tb", "B-X", 0.1 + 0.2}, {"\"c\",", "O", 0.5}, {"d", {}, 0}}};
+      else if (!e.regression)
+        e.prediction.label = row == 1 ? "bad, \"very\"\tbad\n\xff" : "good";
       emit(e);
       all.push_back(e.prediction);
     }
@@ -119,6 +125,7 @@ Metrics Trainer::evaluate(const std::string&) {
   e.rows = 872;
   e.has_accuracy = !state_->regression();
   (e.has_accuracy ? e.accuracy : e.mse) = 0.875;
+  if (state_->of_tokens()) e.entities = {0.5, 0.25, 1.0 / 3};
   state_->progress(Progress::Phase::evaluate, 872, 872, 872);
   state_->emit(e);
   return {{{"loss", 0.25}, {e.has_accuracy ? "accuracy" : "mse", 0.875}}, 872};

@@ -110,6 +110,19 @@ class Streams(unittest.TestCase):
         self.assertEqual(lines[0], b"0\tgood\t0.300000")
         self.assertEqual(lines[1], b'1\tbad, "very" bad \xff\t0.300000')  # no separator of the label is left
 
+    def test_words_have_a_line_each(self):
+        self.assertEqual(run("predict", "--model", "tokens", "--text", "a").stdout,
+                         'a b\tB-X\t0.300000\n"c",\tO\t0.500000\nd\t\t\n')
+        lines = run(*PREDICT, "tokens").stdout.splitlines()
+        self.assertEqual(len(lines), 15)
+        self.assertEqual(lines[3:6], ["1\ta b\tB-X\t0.300000", '1\t"c",\tO\t0.500000', "1\td\t\t"])
+        done = run("evaluate", "--data", "d", "--model", "tokens", "--json")
+        self.assertEqual(json.loads(done.stdout), {
+            "event": "evaluate", "step": 0, "loss": 0.25, "accuracy": 0.875, "precision": 0.5, "recall": 0.25,
+            "f1": 1 / 3, "rows": 872})
+        self.assertIn("f1 0.3333  accuracy 0.8750  loss 0.2500",
+                      run("train", "--model", "tokens", "--train", "t", "--eval", "e", "--output", "o").stdout)
+
     def test_a_label_that_is_not_utf_8_does_not_end_a_run(self):
         done = run(*PREDICT, "plays", "--json")
         self.assertEqual([json.loads(line)["row"] for line in done.stdout.splitlines()], [0, 1, 2, 3, 4])
@@ -132,6 +145,18 @@ class PredictionFiles(unittest.TestCase):
         self.assertEqual(rows[2], ["1", 'bad, "very"\tbad\n\udcff', "0.30000000000000004"])
         self.assertEqual(len(rows), 6)
         self.assertEqual(os.listdir(self.path), ["p.csv"])
+
+    def test_words_stand_in_files_too(self):
+        run(*PREDICT, "tokens", "--output", self.path / "p.csv")
+        with open(self.path / "p.csv", newline="") as file:
+            rows = list(csv.reader(file))
+        self.assertEqual(rows[:5], [["row", "token", "label", "score"], ["0", "a\tb", "B-X", "0.30000000000000004"],
+                                    ["0", '"c",', "O", "0.5"], ["0", "d", "", ""],
+                                    ["1", "a\tb", "B-X", "0.30000000000000004"]])
+        run(*PREDICT, "tokens", "--output", self.path / "p.jsonl")
+        self.assertEqual(json.loads((self.path / "p.jsonl").read_text().splitlines()[4]), {
+            "row": 4, "tokens": ["a\tb", '"c",', "d"], "labels": ["B-X", "O", None],
+            "scores": [0.30000000000000004, 0.5, None]})
 
     def test_tsv_and_json_lines_have_a_line_a_row(self):
         run(*PREDICT, "regression", "--output", self.path / "p.tsv")

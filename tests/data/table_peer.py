@@ -4,6 +4,7 @@
     table_peer.py read FILE ENCODING OUT.json          Python's csv module on a CSV
     table_peer.py lines FILE ENCODING OUT.json         a TSV as plain lines
     table_peer.py parquet SEED ROWS OUT.parquet OUT.json
+    table_peer.py tokens OUT.parquet                   words and labels in lists of several types
 """
 import csv
 import json
@@ -56,6 +57,17 @@ def random_csv(seed, count, out, expected):
     write(expected, {"rows": got, "lines": lines})
 
 
+def tokens(out):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    pq.write_table(pa.table({
+        "tokens": pa.array([["John", "said", '"中\\n"'], [], ["x"]], pa.list_(pa.string())),
+        "ner_tags": pa.array([[3, 0, -100], [], [None]], pa.large_list(pa.int8())),
+        "tags": pa.array([["B-PER", "O", None], [], [None]], pa.list_(pa.dictionary(pa.int32(), pa.string()))),
+        "deep": pa.array([[[1]], [], []], pa.list_(pa.list_(pa.int32()))),
+    }), out, row_group_size=2)
+
+
 def main():
     mode, *args = sys.argv[1:]
     if mode == "csv":
@@ -66,6 +78,8 @@ def main():
     elif mode == "lines":
         with open(args[0], encoding=args[1], newline="\n") as file:
             write(args[2], [line.rstrip("\r\n").split("\t") for line in file])
+    elif mode == "tokens":
+        tokens(args[0])
     elif mode == "parquet":
         import pyarrow
         import pyarrow.parquet

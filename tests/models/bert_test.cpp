@@ -36,10 +36,13 @@ class BertPeer : public ::testing::TestWithParam<const char*> {
 
 TEST_P(BertPeer, packed_rows_give_transformers_logits_losses_and_gradients) {
   const bool regression = std::string(GetParam()) == "regression";
+  const bool tokens = std::string(GetParam()) == "token_classification";
   const auto config = read_json(folder_ / "config.json", "test");
-  auto model =
-      make_model(config, "text-classification", regression ? 1 : 3,
-                 regression ? ProblemType::regression : ProblemType::single_label_classification);
+  auto model = make_model(
+      config, tokens ? "token-classification" : "text-classification", regression ? 1 : 3,
+      regression ? ProblemType::regression : ProblemType::single_label_classification);
+  EXPECT_EQ(config["architectures"], Json({model->architecture()}));
+  EXPECT_EQ(task_of(config), tokens ? "token-classification" : "text-classification");
   const auto weights = read_safetensors(folder_ / "model.safetensors");
   {
     c10::NoGradGuard no_grad;
@@ -56,9 +59,16 @@ TEST_P(BertPeer, packed_rows_give_transformers_logits_losses_and_gradients) {
   EXPECT_EQ(batch.tokens(), 63);
   model->train();  // dropout is 0 in the configuration
   const auto logits = model->forward(batch, {});
-  EXPECT_LE((logits - peer.at("logits")).abs().max().item<double>(), 2e-5);
-  const auto losses = model->row_losses(logits, peer.at("labels"));
-  EXPECT_EQ(losses.numel(), 5);
+  // The peer's are padded where they are of tokens: of its places those of the mask count.
+  const auto real = [&](const at::Tensor& of_places) {
+    return tokens ? of_places.index({peer.at("attention_mask") == 1}) : of_places;
+  };
+  EXPECT_LE((logits - real(peer.at("logits"))).abs().max().item<double>(), 2e-5);
+  const auto losses = model->target_losses(logits, real(peer.at("labels")));
+  EXPECT_EQ(losses.numel(), tokens ? 63 : 5);
+  if (tokens) {
+    EXPECT_EQ((losses != 0).sum().item<int64_t>(), 47);  // the targets, and no other token
+  }
   const double truth = peer.at("loss_sum").item<double>();
   EXPECT_NEAR(losses.sum().item<double>(), truth, 1e-5 * std::abs(truth));
   losses.sum().backward();
@@ -72,7 +82,8 @@ TEST_P(BertPeer, packed_rows_give_transformers_logits_losses_and_gradients) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Heads, BertPeer,
-                         ::testing::Values("single_label_classification", "regression"));
+                         ::testing::Values("single_label_classification", "regression",
+                                           "token_classification"));
 
 BertConfig small() {
   BertConfig c;
@@ -115,6 +126,31 @@ TEST(Bert, with_dropout_a_row_depends_on_its_slot_and_step_and_on_no_neighbour) 
                         model->forward(pack({b}, {}, {5}), {})));
 }
 
+TEST(Bert, with_dropout_a_token_depends_on_its_rows_slot_and_on_no_neighbour) {
+  auto model = std::make_shared<BertForTokenClassification>(small(), 3);
+  for (auto& p : model->named_parameters()) initialize(p.value(), p.key(), 0.2, 7);
+  model->train();
+  const std::vector<int32_t> a{1, 5, 9, 2}, b{1, 7, 2};
+  const RunContext context{.seed = 3, .step = 11};
+  const auto both = model->forward(pack({a, b}, {}, {0, 1}), context);
+  EXPECT_EQ(both.sizes(), at::IntArrayRef({7, 3}));
+  const auto alone = model->forward(pack({b}, {}, {1}), context);
+  EXPECT_LE((alone - both.slice(0, 4)).abs().max().item<double>(), 1e-6);
+  const auto elsewhere = model->forward(pack({b}, {}, {2}), context);
+  EXPECT_GT((alone - elsewhere).abs().max().item<double>(), 1e-3);
+  // The classifier's own dropout, with all others off.
+  auto config = small();
+  config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0;
+  config.classifier_dropout = 0.5;
+  auto last = std::make_shared<BertForTokenClassification>(config, 3);
+  for (auto& p : last->named_parameters()) initialize(p.value(), p.key(), 0.2, 7);
+  last->train();
+  const std::vector<int32_t> same{1, 7, 2};
+  const auto twice = last->forward(pack({same, same}, {}, {0, 1}), context);
+  for (int64_t t = 0; t < 3; ++t)
+    EXPECT_GT((twice[t] - twice[t + 3]).abs().max().item<double>(), 1e-4) << t;
+}
+
 TEST(Bert, new_heads_are_drawn_from_the_seed_and_the_name_only) {
   auto draw = [](const std::string& name, uint64_t seed) {
     auto weight = at::empty({40, 50});
@@ -143,6 +179,9 @@ TEST(Registry, what_is_unknown_or_impossible_is_an_error_that_says_what_is_known
     EXPECT_NE(std::string(e.what()).find("gpt7"), std::string::npos);
   }
   EXPECT_THROW(make("{}"), Error);
+  EXPECT_EQ(known_model_types(), (std::vector<std::string>{"bert"}));
+  EXPECT_EQ(task_of(parse_json(R"({"architectures": ["BertModel"]})", "config.json", "t")), "");
+  EXPECT_EQ(task_of(parse_json(R"({"architectures": [3]})", "config.json", "t")), "");
   EXPECT_THROW(make(R"({"model_type": "bert", "hidden_size": 30, "num_attention_heads": 4})"),
                Error);
   EXPECT_THROW(make(R"({"model_type": "bert", "hidden_size": "wide"})"), Error);

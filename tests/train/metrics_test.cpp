@@ -12,7 +12,7 @@ TEST(Scores, are_counts_and_sums_over_rows) {
   scores.add_class({0, 0}, 1);              // ln 2; the first of equals is taken: wrong
   scores.add_class({std::log(3.f), 0}, 0);  // -ln(3/4); right
   scores.add_class({1000, 0, -1000}, 1);    // 1000, without overflow
-  EXPECT_EQ(scores.rows(), 3);
+  EXPECT_EQ(scores.targets(), 3);
   EXPECT_DOUBLE_EQ(scores.accuracy(), 1.0 / 3);
   EXPECT_NEAR(scores.loss(), (std::log(2.0) - std::log(0.75) + 1000) / 3, 1e-7);
 }

@@ -27,13 +27,15 @@ inline const std::vector<std::string>& words() {
 class TinyModel {
  public:
   // A folder with config.json, vocab.txt and weights; `labels` 0 leaves the head out.
-  explicit TinyModel(const std::string& name, int64_t labels = 0, double dropout = 0.1) {
+  explicit TinyModel(const std::string& name, int64_t labels = 0, double dropout = 0.1,
+                     int64_t positions = 32) {
     root_ = fs::temp_directory_path() / ("yoke-train-" + std::to_string(::getpid()) + "-" + name);
     fs::remove_all(root_);
     fs::create_directories(root_);
     const std::string config = R"({"model_type": "bert", "vocab_size": 30, "hidden_size": 48,
       "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 96,
-      "max_position_embeddings": 32, "hidden_dropout_prob": )" +
+      "max_position_embeddings": )" +
+                               std::to_string(positions) + R"(, "hidden_dropout_prob": )" +
                                std::to_string(dropout) + R"(, "attention_probs_dropout_prob": )" +
                                std::to_string(dropout) + "}";
     Json json = parse_json(config, "config.json", "test");

@@ -11,6 +11,7 @@
 #include "yoke/core/log.h"
 #include "yoke/core/suggest.h"
 #include "yoke/data/text_dataset.h"
+#include "yoke/data/token_dataset.h"
 
 namespace yoke {
 namespace {
@@ -95,7 +96,36 @@ LabelMap LabelMap::from_labels(const TextDataset& data) {
   std::map<std::string_view, size_t> distinct;  // UTF-8 sorts by code point
   for (size_t row = 0; row < data.labels.size(); ++row)
     distinct.try_emplace(trimmed(data.labels[row]), row);
+  return from_distinct(distinct, data.labels.size(), data.file, "row", [&](size_t row) {
+    const bool placed = row < data.source_rows.size();
+    return in_quotes(data.labels[row]) +
+           (placed ? " in row " + std::to_string(data.source_rows[row]) : std::string());
+  });
+}
 
+LabelMap LabelMap::from_labels(const TokenDataset& data) {
+  std::map<std::string_view, size_t> distinct;
+  for (size_t label = 0; label < data.label_names.size(); ++label)
+    distinct.try_emplace(data.label_names[label], label);
+  const auto show = [&](size_t label) {
+    return in_quotes(data.label_names[label]) + " in row " +
+           std::to_string(data.source_rows[size_t(data.label_places[label].first)]);
+  };
+  size_t count = 0;
+  for (const auto& row : data.labels) count += row.size();
+  LabelMap map = from_distinct(distinct, count, data.file, "token", show);
+  if (!map.regression()) return map;
+  size_t fraction = 0;
+  while (whole_number(data.label_names[fraction])) ++fraction;
+  throw Error("data.labels",
+              data.file + ": the label " + show(fraction) +
+                  " has a fraction, and the labels of tokens are classes",
+              "words, or whole numbers from 0");
+}
+
+LabelMap LabelMap::from_distinct(const std::map<std::string_view, size_t>& distinct, size_t count,
+                                 const std::string& file_name, const std::string& unit,
+                                 const std::function<std::string(size_t)>& show) {
   bool all_numbers = true, all_default = true;
   std::optional<size_t> word_row, fraction_row;
   std::set<int64_t> whole, defaults;
@@ -113,13 +143,8 @@ LabelMap LabelMap::from_labels(const TextDataset& data) {
   }
 
   LabelMap map;
-  const std::string file = data.file.empty() ? std::string() : data.file + ": ";
+  const std::string file = file_name.empty() ? std::string() : file_name + ": ";
   if (fraction_row && word_row) {
-    const auto show = [&](size_t row) {
-      const bool placed = row < data.source_rows.size();
-      return in_quotes(data.labels[row]) +
-             (placed ? " in row " + std::to_string(data.source_rows[row]) : std::string());
-    };
     throw Error(
         "data.labels",
         file + "labels are numbers with fractions and words: " + show(*fraction_row) + ", " +
@@ -133,10 +158,10 @@ LabelMap LabelMap::from_labels(const TextDataset& data) {
     return map;
   }
   if (distinct.size() == 1)
-    log_warning(file + "all rows have the label " + in_quotes(distinct.begin()->first));
+    log_warning(file + "all " + unit + "s have the label " + in_quotes(distinct.begin()->first));
   if (all_numbers ? counts_classes(whole) : all_default && counts_classes(defaults)) {
-    const size_t count = all_numbers ? whole.size() : defaults.size();
-    for (size_t id = 0; id < count; ++id) map.names_.push_back(default_name(int64_t(id)));
+    const size_t classes = all_numbers ? whole.size() : defaults.size();
+    for (size_t id = 0; id < classes; ++id) map.names_.push_back(default_name(int64_t(id)));
     return map;
   }
   if (all_numbers) {
@@ -145,9 +170,9 @@ LabelMap LabelMap::from_labels(const TextDataset& data) {
     for (const auto& [label, row] : distinct) map.names_.emplace_back(label);
   }
   map.has_names_ = !map.names_.empty();
-  if (map.size() > 100 && size_t(map.size()) * 2 > data.labels.size())
+  if (map.size() > 100 && size_t(map.size()) * 2 > count)
     log_warning(file + std::to_string(map.size()) + " different labels in " +
-                std::to_string(data.labels.size()) + " rows: is this the column of labels?");
+                std::to_string(count) + " " + unit + "s: is this the column of labels?");
   return map;
 }
 
@@ -230,6 +255,40 @@ std::string LabelMap::known() const {
   return join_names(names_, 10);
 }
 
+int64_t LabelMap::class_id(const std::string& label,
+                           const std::function<std::string()>& describe) const {
+  if (const auto id = find(label)) return *id;
+  const std::string place = describe() + " has the label " + in_quotes(label);
+  const auto number = label_number(label);
+  if (!has_names_ && !number)
+    throw Error(
+        "data.labels",
+        place + ", and the " + std::to_string(size()) + " classes of the model have no names",
+        "labels " + known() + ", or names in id2label of its config.json");
+  if (number && !whole_number(label))
+    throw Error("data.labels",
+                place + ", which has a fraction, and the model has " + std::to_string(size()) +
+                    " classes: " + known(),
+                "a model with one label (a regression)");
+  std::string hint;
+  for (const auto& name : names_)
+    if (lower(name) == lower(label)) hint = "\"" + name + "\"";
+  if (hint.empty() && has_names_)
+    if (const std::string nearest = nearest_name(label, names_); !nearest.empty())
+      hint = "\"" + nearest + "\"";
+  throw Error("data.labels", place + ", for which the model has no place; it knows " + known(),
+              hint.empty() ? "rows with these labels only, or a base model, which gets a head "
+                             "for all labels of the training file"
+                           : hint);
+}
+
+std::vector<int64_t> LabelMap::class_ids(const TokenDataset& data) const {
+  std::vector<int64_t> ids;
+  for (size_t label = 0; label < data.label_names.size(); ++label)
+    ids.push_back(class_id(data.label_names[label], [&] { return data.describe_label(label); }));
+  return ids;
+}
+
 std::vector<int64_t> LabelMap::class_ids(const TextDataset& data) const {
   std::vector<int64_t> ids;
   ids.reserve(data.labels.size());
@@ -240,33 +299,9 @@ std::vector<int64_t> LabelMap::class_ids(const TextDataset& data) const {
       ids.push_back(at->second);
       continue;
     }
-    const auto id = find(label);
-    if (!id) {
-      const std::string place = data.describe(int64_t(row)) + " has the label " + in_quotes(label);
-      const auto number = label_number(label);
-      if (!has_names_ && !number)
-        throw Error(
-            "data.labels",
-            place + ", and the " + std::to_string(size()) + " classes of the model have no names",
-            "labels " + known() + ", or names in id2label of its config.json");
-      if (number && !whole_number(label))
-        throw Error("data.labels",
-                    place + ", which has a fraction, and the model has " + std::to_string(size()) +
-                        " classes: " + known(),
-                    "a model with one label (a regression)");
-      std::string hint;
-      for (const auto& name : names_)
-        if (lower(name) == lower(label)) hint = "\"" + name + "\"";
-      if (hint.empty() && has_names_)
-        if (const std::string nearest = nearest_name(label, names_); !nearest.empty())
-          hint = "\"" + nearest + "\"";
-      throw Error("data.labels", place + ", for which the model has no place; it knows " + known(),
-                  hint.empty() ? "rows with these labels only, or a base model, which gets a head "
-                                 "for all labels of the training file"
-                               : hint);
-    }
-    known_ids.emplace(label, *id);
-    ids.push_back(*id);
+    const int64_t id = class_id(label, [&] { return data.describe(int64_t(row)); });
+    known_ids.emplace(label, id);
+    ids.push_back(id);
   }
   return ids;
 }
@@ -291,7 +326,7 @@ void LabelMap::set_names(std::vector<std::string> names) {
   has_names_ = true;
 }
 
-void LabelMap::write(Json& config) const {
+void LabelMap::write(Json& config, bool tokens) const {
   Json id2label = Json::object(), label2id = Json::object();
   std::map<std::string, int64_t> by_name;
   for (int64_t id = 0; id < size(); ++id) {
@@ -303,7 +338,10 @@ void LabelMap::write(Json& config) const {
   config.erase("_num_labels");
   config["id2label"] = std::move(id2label);
   config["label2id"] = std::move(label2id);
-  config["problem_type"] = regression_ ? "regression" : "single_label_classification";
+  if (tokens)
+    config.erase("problem_type");
+  else
+    config["problem_type"] = regression_ ? "regression" : "single_label_classification";
 }
 
 }  // namespace yoke

@@ -11,6 +11,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,6 +23,7 @@
 namespace yoke {
 
 struct TextDataset;
+struct TokenDataset;
 
 class LabelMap {
  public:
@@ -31,6 +34,8 @@ class LabelMap {
   // classes.
   static LabelMap from_labels(const TextDataset& data);
   static LabelMap from_labels(const std::vector<std::string>& labels);
+  // Of words: never a regression.
+  static LabelMap from_labels(const TokenDataset& data);
   // From config.json: id2label, else label2id, else num_labels, else two. One label and
   // problem_type "regression" (or none) is a regression.
   static LabelMap from_config(const Json& config);
@@ -54,16 +59,24 @@ class LabelMap {
   // label and what the model knows.
   std::vector<int64_t> class_ids(const TextDataset& data) const;
   std::vector<double> values(const TextDataset& data) const;
+  // The class of each of data.label_names; errors tell the first word that has the label.
+  std::vector<int64_t> class_ids(const TokenDataset& data) const;
 
   // Gives names to classes that had none.
   void set_names(std::vector<std::string> names);
 
   // Writes id2label, label2id and problem_type as transformers does (which leaves the first two out
   // for two classes without names; here they are always there), and takes out num_labels, which
-  // follows from them.
-  void write(Json& config) const;
+  // follows from them. `tokens`: for the labels of words, which have no problem_type.
+  void write(Json& config, bool tokens = false) const;
 
  private:
+  // Of different labels with the row (or word) of each; `count` labels stand in the file.
+  static LabelMap from_distinct(const std::map<std::string_view, size_t>& distinct, size_t count,
+                                const std::string& file, const std::string& unit,
+                                const std::function<std::string(size_t)>& show);
+  int64_t class_id(const std::string& label, const std::function<std::string()>& place) const;
+
   std::vector<std::string> names_;
   bool has_names_ = false;
   bool regression_ = false;

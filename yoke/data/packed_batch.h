@@ -10,13 +10,15 @@
 namespace yoke {
 
 struct PackedBatch {
-  at::Tensor input_ids;             // (T) int64
-  at::Tensor position_ids;          // (T) int64, from 0 at each row's start
-  at::Tensor token_type_ids;        // (T) int64; undefined when all are 0
-  at::Tensor row_ids;               // (T) int64, which row of this micro-batch
-  at::Tensor slot_ids;              // (T) int64, the row's slot in the global batch (keys dropout)
-  at::Tensor first_tokens;          // (B) int64, where each row starts
-  at::Tensor labels;                // (B) int64 or float32; undefined when there are none
+  at::Tensor input_ids;       // (T) int64
+  at::Tensor position_ids;    // (T) int64, from 0 at each row's start
+  at::Tensor token_type_ids;  // (T) int64; undefined when all are 0
+  at::Tensor row_ids;         // (T) int64, which row of this micro-batch
+  at::Tensor slot_ids;        // (T) int64, the row's slot in the global batch (keys dropout)
+  at::Tensor first_tokens;    // (B) int64, where each row starts
+  // (B) int64 or float32, or (T) int64 where tokens are the targets, with ignored_label for those
+  // that are none; undefined without labels.
+  at::Tensor labels;
   std::vector<int64_t> cu_seqlens;  // (B+1) on the host: row r is tokens [cu[r], cu[r+1])
 
   int64_t tokens() const { return input_ids.size(0); }

@@ -73,7 +73,7 @@ std::string describe_row(const std::string& file, int64_t row, int64_t line) {
   return text;
 }
 
-Table read_table(const std::string& path, const TextOptions& options) {
+Table read_table(const std::string& path, const TextOptions& options, NestedCells nested) {
   check_readable(path);
   const Format format = format_of(path);
   auto data = std::make_shared<Table::Data>();
@@ -81,7 +81,7 @@ Table read_table(const std::string& path, const TextOptions& options) {
   data->has_header = !options.no_header;
   if (format == Format::parquet) {
     data->has_header = true;
-    table::read_parquet(path, *data);
+    table::read_parquet(path, nested, *data);
   } else {
     std::string bytes = read_file(path, "data.read");
     if (bytes.empty())
@@ -111,7 +111,7 @@ Table read_table(const std::string& path, const TextOptions& options) {
         table::read_label_lines(std::move(source), *data);
         break;
       default:
-        table::read_json_rows(std::move(source), *data);
+        table::read_json_rows(std::move(source), nested, *data);
     }
   }
   if (data->source_rows.empty() && data->bad_rows.empty()) {

@@ -22,8 +22,12 @@
 namespace yoke {
 
 // What a column's cells are in the file. In CSV and TSV all are strings. `list` stands for every
-// nested type; such a cell reads as "[…]" or "{…}".
+// nested type; such a cell reads as "[…]" or "{…}", or as JSON where that was asked for.
 enum class CellKind { string, integer, real, boolean, list };
+
+// How nested cells are read: marked as such (the cheap way), or as JSON ("[\"a\", 1, null]", of
+// Parquet only lists of plain values).
+enum class NestedCells { marked, json };
 
 struct TableColumn {
   std::string name;  // "0", "1", … without a header
@@ -71,7 +75,8 @@ class Table {
 // Blank lines are left out, but for the one column of a TSV, where one is an empty text. Of
 // `options`, no_header, encoding and skip_bad_rows count (bytes that are no text are then bad
 // rows). Throws Error("data.read") with file, row, line and option.
-Table read_table(const std::string& path, const TextOptions& options = {});
+Table read_table(const std::string& path, const TextOptions& options = {},
+                 NestedCells nested = NestedCells::marked);
 
 // "train.csv: row 3 (line 4)"; without the line where it is 0.
 std::string describe_row(const std::string& file, int64_t row, int64_t line);

@@ -123,6 +123,50 @@ CellKind kind_of(const arrow::DataType& type) {
   return type.id() == arrow::Type::BOOL ? CellKind::boolean : CellKind::string;
 }
 
+// Lists of plain values as JSON text.
+template <class ListArray>
+void append_lists(const ListArray& array, Cells& cells, Arena& arena, const std::string& file) {
+  Cells values;
+  append_cells(*array.values(), values, arena, file);
+  const CellKind kind = kind_of(*array.values()->type());
+  std::string json;
+  for (int64_t i = 0; i < array.length(); ++i) {
+    if (array.IsNull(i)) {
+      cells.emplace_back();
+      continue;
+    }
+    json = "[";
+    for (int64_t v = array.value_offset(i); v < array.value_offset(i + 1); ++v) {
+      const std::string_view value = values[size_t(v)];
+      append_json_comma(json);
+      if (!value.data())
+        json += "null";
+      else if (kind == CellKind::string)
+        append_json_string(json, value);
+      else
+        json += value;
+    }
+    cells.push_back(arena.add(json += ']'));
+  }
+}
+
+bool is_plain_list(const parquet::arrow::SchemaField& field) {
+  const auto type = field.field->type()->id();
+  return (type == arrow::Type::LIST || type == arrow::Type::LARGE_LIST) &&
+         field.children.size() == 1 && field.children[0].is_leaf();
+}
+
+std::shared_ptr<arrow::Table> read_columns(parquet::arrow::FileReader& reader,
+                                           const std::vector<int>& leaves, bool lists,
+                                           const std::string& path, const std::string& hint) {
+  if (!lists || reader.num_row_groups() == 0) return get(reader.ReadTable(leaves), path, hint);
+  // Arrow cannot make lists of what would become several chunks, as dictionaries do.
+  std::vector<std::shared_ptr<arrow::Table>> groups;
+  for (int i = 0; i < reader.num_row_groups(); ++i)
+    groups.push_back(get(reader.ReadRowGroup(i, leaves), path, hint));
+  return get(arrow::ConcatenateTables(groups), path, hint);
+}
+
 }  // namespace
 
 ArrowCells cut_delimited(const std::string& file, std::string_view text, char delimiter,
@@ -171,7 +215,7 @@ ArrowCells cut_delimited(const std::string& file, std::string_view text, char de
   return result;
 }
 
-void read_parquet(const std::string& path, Table::Data& data) {
+void read_parquet(const std::string& path, NestedCells nested_cells, Table::Data& data) {
   const std::string hint = "a whole Parquet file: this one may be cut off or of another format";
   try {
     const auto input = get(arrow::io::ReadableFile::Open(path), path);
@@ -182,7 +226,7 @@ void read_parquet(const std::string& path, Table::Data& data) {
     std::shared_ptr<arrow::Schema> schema;
     if (const auto status = reader->GetSchema(&schema); !status.ok()) fail(path, status, hint);
 
-    // Nested columns (embeddings, images) are not read at all.
+    // Nested columns (embeddings, images) are not read at all, unless lists are asked for.
     std::vector<int> leaves;
     std::vector<int> place;  // of a column among those read
     const auto& fields = reader->manifest().schema_fields;
@@ -190,10 +234,12 @@ void read_parquet(const std::string& path, Table::Data& data) {
       const auto& field = *schema->field(i);
       const bool nested = !fields[size_t(i)].is_leaf();
       data.columns.push_back({field.name(), nested ? CellKind::list : kind_of(*field.type())});
-      place.push_back(nested ? -1 : int(leaves.size()));
+      const bool list = nested_cells == NestedCells::json && is_plain_list(fields[size_t(i)]);
+      place.push_back(nested && !list ? -1 : int(leaves.size()));
+      if (list) leaves.push_back(fields[size_t(i)].children[0].column_index);
       if (!nested) leaves.push_back(fields[size_t(i)].column_index);
     }
-    const auto table = get(reader->ReadTable(leaves), path, hint);
+    const auto table = read_columns(*reader, leaves, nested_cells == NestedCells::json, path, hint);
     const int64_t rows = reader->parquet_reader()->metadata()->num_rows();
     auto arena = std::make_shared<Arena>();
     data.cells.resize(data.columns.size());
@@ -204,8 +250,14 @@ void read_parquet(const std::string& path, Table::Data& data) {
         continue;
       }
       cells.reserve(size_t(rows));
-      for (const auto& chunk : table->column(place[c])->chunks())
-        append_cells(*chunk, cells, *arena, path);
+      for (const auto& chunk : table->column(place[c])->chunks()) {
+        if (chunk->type_id() == arrow::Type::LIST)
+          append_lists(static_cast<const arrow::ListArray&>(*chunk), cells, *arena, path);
+        else if (chunk->type_id() == arrow::Type::LARGE_LIST)
+          append_lists(static_cast<const arrow::LargeListArray&>(*chunk), cells, *arena, path);
+        else
+          append_cells(*chunk, cells, *arena, path);
+      }
     }
     for (int64_t i = 0; i < rows; ++i) data.source_rows.push_back(i + 1);
     data.lines.assign(size_t(rows), 0);

@@ -76,8 +76,12 @@ size_t count_fields(std::string_view text, char delimiter, bool quoting);
 // One reader a format. They fill what they are given; read_table adds file name and checks.
 void read_delimited(Source source, char delimiter, bool quoting, Table::Data& data);
 void read_label_lines(Source source, Table::Data& data);
-void read_json_rows(Source source, Table::Data& data);
-void read_parquet(const std::string& path, Table::Data& data);
+void read_json_rows(Source source, NestedCells nested, Table::Data& data);
+void read_parquet(const std::string& path, NestedCells nested, Table::Data& data);
+
+// Appends a value to a list or object in JSON text, with its comma. Strings keep their bytes.
+void append_json_comma(std::string& json);
+void append_json_string(std::string& json, std::string_view text);
 
 struct Place {
   int64_t row = 0;  // 0 for the header

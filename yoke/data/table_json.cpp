@@ -33,7 +33,7 @@ class Columns {
       cells[rows_] = {};
       return;
     }
-    cells[rows_] = kind == CellKind::list ? text : arena_.add(text);
+    cells[rows_] = arena_.add(text);
     CellKind& known = data_.columns[column].kind;
     if (!typed_[column]) {
       known = kind;
@@ -71,7 +71,8 @@ class Columns {
 // Objects `row_depth` levels below the top are rows: 0 for a line, 1 inside an array.
 class RowHandler : public nlohmann::json_sax<Json> {
  public:
-  RowHandler(Columns& columns, size_t row_depth) : columns_(columns), row_depth_(row_depth) {}
+  RowHandler(Columns& columns, size_t row_depth, NestedCells nested)
+      : columns_(columns), row_depth_(row_depth), keeps_nested_(nested == NestedCells::json) {}
 
   std::string fault;       // why parsing stopped
   size_t fault_byte = 0;   // from 1; 0 when the parser did not say
@@ -96,23 +97,28 @@ class RowHandler : public nlohmann::json_sax<Json> {
   bool string(string_t& v) override { return value(CellKind::string, v); }
   bool binary(binary_t&) override { return false; }
   bool key(string_t& v) override {
-    if (depth_ == row_depth_ + 1) key_ = v;
+    if (depth_ == row_depth_ + 1) {
+      key_ = v;
+    } else if (keeps_nested_) {
+      append_json_comma(nested_);
+      append_json_string(nested_, v);
+      nested_ += ':';
+    }
     return true;
   }
   bool start_object(size_t) override {
-    if (depth_ != row_depth_ && !value(CellKind::list, object_cell)) return false;
-    return enter();
+    return depth_ == row_depth_ ? enter() : open('{', object_cell);
   }
   bool end_object() override {
-    if (--depth_ == row_depth_ && row_depth_ == 1) columns_.end_row(++array_rows, 0);
+    close('}');
+    if (depth_ == row_depth_ && row_depth_ == 1) columns_.end_row(++array_rows, 0);
     return true;
   }
   bool start_array(size_t) override {
-    if (!(depth_ == 0 && row_depth_ == 1) && !value(CellKind::list, list_cell)) return false;
-    return enter();
+    return depth_ == 0 && row_depth_ == 1 ? enter() : open('[', list_cell);
   }
   bool end_array() override {
-    --depth_;
+    close(']');
     return true;
   }
   bool parse_error(size_t byte, const std::string&, const Json::exception& error) override {
@@ -134,19 +140,42 @@ class RowHandler : public nlohmann::json_sax<Json> {
     }
     return true;
   }
+  bool open(char bracket, std::string_view marker) {
+    if (!keeps_nested_ || depth_ <= row_depth_) return value(CellKind::list, marker) && enter();
+    if (depth_ == row_depth_ + 1) nested_.clear();
+    append_json_comma(nested_);
+    nested_ += bracket;
+    return enter();
+  }
+  void close(char bracket) {
+    --depth_;
+    if (!keeps_nested_ || depth_ <= row_depth_) return;
+    nested_ += bracket;
+    if (depth_ == row_depth_ + 1) columns_.set(key_, CellKind::list, nested_, false);
+  }
   bool value(CellKind kind, std::string_view text, bool is_null = false) {
     if (depth_ <= row_depth_) {
       fault = "is not an object";
       return false;
     }
-    if (depth_ == row_depth_ + 1) columns_.set(key_, kind, text, is_null);
+    if (depth_ == row_depth_ + 1) {
+      columns_.set(key_, kind, text, is_null);
+    } else if (keeps_nested_) {
+      append_json_comma(nested_);
+      if (kind == CellKind::string && !is_null)
+        append_json_string(nested_, text);
+      else
+        nested_ += is_null ? "null" : text;
+    }
     return true;
   }
 
   Columns& columns_;
   const size_t row_depth_;
+  const bool keeps_nested_;
   size_t depth_ = 0;
   std::string key_;
+  std::string nested_;  // the JSON so far of the nested cell that parsing is in
 };
 
 bool is_blank(std::string_view line) {
@@ -160,7 +189,27 @@ int64_t line_of(std::string_view text, size_t offset) {
 
 }  // namespace
 
-void read_json_rows(Source source, Table::Data& data) {
+void append_json_comma(std::string& json) {
+  // A string ends with its quote, so these are brackets and colons of the text's structure.
+  if (!json.empty() && json.back() != '[' && json.back() != '{' && json.back() != ':') json += ',';
+}
+
+void append_json_string(std::string& json, std::string_view text) {
+  json += '"';
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      (json += '\\') += c;
+    } else if (uint8_t(c) < 0x20) {
+      constexpr char digits[] = "0123456789abcdef";
+      ((json += "\\u00") += digits[uint8_t(c) >> 4]) += digits[uint8_t(c) & 15];
+    } else {
+      json += c;
+    }
+  }
+  json += '"';
+}
+
+void read_json_rows(Source source, NestedCells nested, Table::Data& data) {
   const std::string_view text = source.decoded.text;
   const bool lenient = source.options.skip_bad_rows;
   data.has_header = true;
@@ -186,7 +235,7 @@ void read_json_rows(Source source, Table::Data& data) {
   Columns columns(data, *arena);
   data.storage = {arena};
   if (array) {
-    RowHandler handler(columns, 1);
+    RowHandler handler(columns, 1, nested);
     if (!Json::sax_parse(text.begin(), text.end(), &handler)) {
       const std::string line =
           handler.fault_byte
@@ -200,7 +249,7 @@ void read_json_rows(Source source, Table::Data& data) {
     return;
   }
 
-  RowHandler handler(columns, 0);
+  RowHandler handler(columns, 0, nested);
   size_t next_bad = 0;
   int64_t row = 0, line_number = 0;
   for (size_t begin = 0; begin < text.size();) {

@@ -14,43 +14,36 @@
 namespace yoke {
 namespace {
 
-constexpr size_t listed_rows = 10;
-
 std::string_view trimmed(std::string_view text) {
   const size_t begin = text.find_first_not_of(" \t\r\n");
   if (begin == std::string_view::npos) return {};
   return text.substr(begin, text.find_last_not_of(" \t\r\n") + 1 - begin);
 }
 
-// A row that cannot be used: an error, or one more on the list.
-class Refusals {
- public:
-  Refusals(std::string file, bool skip) : file_(std::move(file)), skip_(skip) {}
-
-  void add(int64_t row, int64_t line, const std::string& what, const std::string& hint = "") {
-    const std::string option =
-        ".data.skip_bad_rows = true (--skip-bad-rows) to leave such rows out";
-    if (!skip_)
-      throw Error("data.read", describe_row(file_, row, line) + " " + what,
-                  hint.empty() ? option : hint + "; or " + option);
-    skipped_.push_back(describe_row("", row, line).substr(2) + " " + what);
-  }
-
-  std::vector<std::string> report() {
-    if (!skipped_.empty())
-      log_warning(file_ + ": left out " + std::to_string(skipped_.size()) +
-                  (skipped_.size() == 1 ? " row: " : " rows: ") +
-                  join_names(skipped_, listed_rows));
-    return std::move(skipped_);
-  }
-
- private:
-  const std::string file_;
-  const bool skip_;
-  std::vector<std::string> skipped_;
-};
-
 }  // namespace
+
+void Refusals::add(int64_t row, int64_t line, const std::string& what, const std::string& hint) {
+  const std::string option = ".data.skip_bad_rows = true (--skip-bad-rows) to leave such rows out";
+  if (!skip_)
+    throw Error("data.read", describe_row(table_.file(), row, line) + " " + what,
+                hint.empty() ? option : hint + "; or " + option);
+  skipped_.push_back(describe_row("", row, line).substr(2) + " " + what);
+}
+
+void Refusals::add_bad_rows_before(int64_t source_row) {
+  const auto& bad = table_.bad_rows();
+  for (; next_bad_ < bad.size() && bad[next_bad_].row < source_row; ++next_bad_)
+    add(bad[next_bad_].row, bad[next_bad_].line, bad[next_bad_].what, bad[next_bad_].hint);
+}
+
+void Refusals::add_bad_rows() { add_bad_rows_before(std::numeric_limits<int64_t>::max()); }
+
+std::vector<std::string> Refusals::report() {
+  if (!skipped_.empty())
+    log_warning(table_.file() + ": left out " + std::to_string(skipped_.size()) +
+                (skipped_.size() == 1 ? " row: " : " rows: ") + join_names(skipped_, 10));
+  return std::move(skipped_);
+}
 
 std::string TextDataset::describe(int64_t row) const {
   const auto at = size_t(row);
@@ -61,15 +54,9 @@ std::string TextDataset::describe(int64_t row) const {
 TextDataset load_text_dataset(const std::string& path, const TextOptions& options, LabelNeed need,
                               int64_t max_rows) {
   const Table table = read_table(path, options);
-  const auto& bad = table.bad_rows();
-  Refusals refusals(path, options.skip_bad_rows);
-  size_t next_bad = 0;
-  const auto refuse_until = [&](int64_t source_row) {
-    for (; next_bad < bad.size() && bad[next_bad].row < source_row; ++next_bad)
-      refusals.add(bad[next_bad].row, bad[next_bad].line, bad[next_bad].what, bad[next_bad].hint);
-  };
+  Refusals refusals(table, options.skip_bad_rows);
   if (table.rows() == 0) {
-    refuse_until(std::numeric_limits<int64_t>::max());
+    refusals.add_bad_rows();
     refusals.report();
     throw Error("data.read", path + ": every row is bad", "another file, or another --encoding");
   }
@@ -85,7 +72,7 @@ TextDataset load_text_dataset(const std::string& path, const TextOptions& option
   const auto full = [&] { return max_rows > 0 && data.rows() >= max_rows; };
   for (int64_t row = 0; row < table.rows() && !full(); ++row) {
     const int64_t source = table.source_row(row);
-    refuse_until(source);
+    refusals.add_bad_rows_before(source);
     const auto refuse = [&](const std::string& what) {
       refusals.add(source, table.line(row), what);
     };
@@ -110,7 +97,7 @@ TextDataset load_text_dataset(const std::string& path, const TextOptions& option
       data.lines.push_back(table.line(row));
     }
   }
-  if (!full()) refuse_until(std::numeric_limits<int64_t>::max());
+  if (!full()) refusals.add_bad_rows();
   data.skipped = refusals.report();
   if (data.rows() == 0)
     throw Error("data.read", path + ": every row is bad", "another file, or other columns");

@@ -51,7 +51,10 @@ TextDataset load_text_dataset(const std::string& path, const TextOptions& option
 struct TokenizedRows {
   std::vector<std::vector<int32_t>> input_ids;
   std::vector<std::vector<int32_t>> token_type_ids;  // empty when there are no pairs
-  int64_t shortened = 0;                             // rows cut to max_length
+  // Of rows of words (yoke/data/token_dataset.h): the word that each token is a piece of, -1 for
+  // special tokens. Else empty.
+  std::vector<std::vector<int32_t>> word_ids;
+  int64_t shortened = 0;  // rows cut to max_length
 };
 
 // In parallel over rows; neither the result nor the error (the first row's) depends on the number

@@ -46,14 +46,6 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t") + 1 - begin);
 }
 
-// "Class Index " -> "class_index".
-std::string plain_name(std::string_view name) {
-  std::string plain;
-  for (char c : trimmed(name))
-    plain += c == ' ' || c == '-' ? '_' : char(std::tolower(static_cast<unsigned char>(c)));
-  return plain;
-}
-
 bool is_number(std::string_view text) {
   text = trimmed(text);
   if (!text.empty() && text[0] == '+') text.remove_prefix(1);
@@ -110,38 +102,13 @@ class Finder {
   bool taken(size_t column) const { return column == text_ || column == pair_ || column == label_; }
   size_t size() const { return names_.size(); }
 
-  // By name, else without regard to case, else by number.
   size_t given(const std::string& name, const std::string& option) const {
-    for (size_t c = 0; c < size(); ++c)
-      if (names_[c] == name) return c;
-    for (size_t c = 0; c < size(); ++c)
-      if (plain_name(names_[c]) == plain_name(name)) return c;
-    size_t number = 0;
-    const auto [end, code] = std::from_chars(name.data(), name.data() + name.size(), number);
-    if (code == std::errc() && end == name.data() + name.size() && number < size()) return number;
-    std::string hint = nearest_name(name, names_);
-    hint = hint.empty() ? "a name, or a number from 0 to " + std::to_string(size() - 1)
-                        : spell(option, hint);
-    throw Error("data.read",
-                table_.file() + ": there is no column \"" + name + "\"; the columns are " +
-                    join_names(names_, 20),
-                hint);
-  }
-
-  // The option in both spellings: .data.text_column = "x" (--text-column x).
-  static std::string spell(const std::string& option, const std::string& value) {
-    std::string dashes = option;
-    std::replace(dashes.begin(), dashes.end(), '_', '-');
-    const bool plain = std::all_of(value.begin(), value.end(), [](unsigned char c) {
-      return std::isalnum(c) || c >= 0x80 || std::strchr("_-./", c);
-    });
-    return ".data." + option + " = \"" + value + "\" (--" + dashes + " " +
-           (plain ? value : "\"" + value + "\"") + ")";
+    return given_column(table_, name, option);
   }
 
   Found by_name(const char* known) const {
     for (size_t c = 0; c < size(); ++c)
-      if (!taken(c) && plain_name(names_[c]) == known) return c;
+      if (!taken(c) && plain_column_name(names_[c]) == known) return c;
     return std::nullopt;
   }
 
@@ -181,7 +148,7 @@ class Finder {
   Found other(size_t column, const std::string& what) const {
     const size_t rest = 1 - column;
     for (const char* number : row_numbers)
-      if (plain_name(names_[rest]) == number) return std::nullopt;
+      if (plain_column_name(names_[rest]) == number) return std::nullopt;
     log_info(table_.file() + ": " + what + " are read from \"" + names_[rest] + "\"");
     return rest;
   }
@@ -280,14 +247,15 @@ class Finder {
     std::string hint;
     if (no_text) {
       if (const Found best = guess(true)) {
-        hint = spell("text_column", option_value(*best));
+        hint = spell_option("text_column", option_value(*best));
         text_ = best;  // not the label too
       }
     }
     if (no_label) {
       if (!hint.empty()) hint += ", ";
       const Found best = guess(false);
-      hint += best ? spell("label_column", option_value(*best)) : "a file with a column of labels";
+      hint += best ? spell_option("label_column", option_value(*best))
+                   : "a file with a column of labels";
     }
     if (table_.has_header() && header_looks_like_row())
       hint += "; .data.no_header = true (--no-header) where the first line is a row";
@@ -318,6 +286,43 @@ class Finder {
 };
 
 }  // namespace
+
+std::string plain_column_name(std::string_view name) {
+  std::string plain;
+  for (char c : trimmed(name))
+    plain += c == ' ' || c == '-' ? '_' : char(std::tolower(static_cast<unsigned char>(c)));
+  return plain;
+}
+
+std::string spell_option(const std::string& option, const std::string& value) {
+  std::string dashes = option;
+  std::replace(dashes.begin(), dashes.end(), '_', '-');
+  const bool plain = std::all_of(value.begin(), value.end(), [](unsigned char c) {
+    return std::isalnum(c) || c >= 0x80 || std::strchr("_-./", c);
+  });
+  return ".data." + option + " = \"" + value + "\" (--" + dashes + " " +
+         (plain ? value : "\"" + value + "\"") + ")";
+}
+
+size_t given_column(const Table& table, const std::string& name, const std::string& option) {
+  std::vector<std::string> names;
+  for (const auto& column : table.columns()) names.push_back(column.name);
+  for (size_t c = 0; c < names.size(); ++c)
+    if (names[c] == name) return c;
+  for (size_t c = 0; c < names.size(); ++c)
+    if (plain_column_name(names[c]) == plain_column_name(name)) return c;
+  size_t number = 0;
+  const auto [end, code] = std::from_chars(name.data(), name.data() + name.size(), number);
+  if (code == std::errc() && end == name.data() + name.size() && number < names.size())
+    return number;
+  std::string hint = nearest_name(name, names);
+  hint = hint.empty() ? "a name, or a number from 0 to " + std::to_string(names.size() - 1)
+                      : spell_option(option, hint);
+  throw Error("data.read",
+              table.file() + ": there is no column \"" + name + "\"; the columns are " +
+                  join_names(names, 20),
+              hint);
+}
 
 TextColumns find_text_columns(const Table& table, const TextOptions& options, LabelNeed need) {
   return Finder(table, options, need).find();

@@ -7,6 +7,7 @@
 #include <ATen/ops/tanh.h>
 
 #include "yoke/core/error.h"
+#include "yoke/data/ignored_label.h"
 #include "yoke/models/ops/attention.h"
 
 namespace yoke {
@@ -155,15 +156,16 @@ at::Tensor BertLayer::forward(const at::Tensor& hidden, const PackedBatch& batch
       first);
 }
 
-BertModel::BertModel(const BertConfig& c)
+BertModel::BertModel(const BertConfig& c, bool with_pooler)
     : embeddings(register_module("embeddings", std::make_shared<BertEmbeddings>(c))),
       dropout_(c.hidden_dropout_prob) {
   auto encoder = group(*this, "encoder");
   auto list = group(*encoder, "layer");
   for (int64_t i = 0; i < c.num_hidden_layers; ++i)
     layers.push_back(list->register_module(std::to_string(i), std::make_shared<BertLayer>(c, i)));
-  pooler = group(*this, "pooler")
-               ->register_module("dense", std::make_shared<Linear>(c.hidden_size, c.hidden_size));
+  if (with_pooler)
+    pooler = group(*this, "pooler")
+                 ->register_module("dense", std::make_shared<Linear>(c.hidden_size, c.hidden_size));
 }
 
 at::Tensor BertModel::forward(const PackedBatch& batch, const RunContext& context) const {
@@ -177,40 +179,61 @@ at::Tensor BertModel::pooled(const at::Tensor& hidden, const PackedBatch& batch)
   return at::tanh(pooler->forward(hidden.index_select(0, batch.first_tokens)));
 }
 
-BertForSequenceClassification::BertForSequenceClassification(const BertConfig& config,
-                                                             int64_t num_labels, ProblemType type)
-    : bert(register_module("bert", std::make_shared<BertModel>(config))),
+BertWithClassifier::BertWithClassifier(const BertConfig& config, int64_t num_labels,
+                                       bool with_pooler)
+    : bert(register_module("bert", std::make_shared<BertModel>(config, with_pooler))),
       classifier(
           register_module("classifier", std::make_shared<Linear>(config.hidden_size, num_labels))),
       config_(config),
-      num_labels_(num_labels),
-      type_(type) {}
+      num_labels_(num_labels) {}
 
-at::Tensor BertForSequenceClassification::forward(const PackedBatch& batch,
-                                                  const RunContext& context) {
-  const auto pooled = bert->pooled(bert->forward(batch, context), batch);
-  const auto slots = batch.slot_ids.index_select(0, batch.first_tokens);
+at::Tensor BertWithClassifier::classify(const at::Tensor& features, const at::Tensor& slots,
+                                        const at::Tensor& positions,
+                                        const RunContext& context) const {
   const DropoutSite site{.p = is_training() ? config_.classifier_dropout : 0.0,
                          .seed = context.seed,
                          .layer = uint64_t(1 + 3 * config_.num_hidden_layers),
                          .step = context.step};
-  return classifier->forward(
-      row_dropout(pooled, slots, batch.position_ids.index_select(0, batch.first_tokens), site));
+  return classifier->forward(row_dropout(features, slots, positions, site));
 }
 
-at::Tensor BertForSequenceClassification::row_losses(const at::Tensor& logits,
-                                                     const at::Tensor& labels) const {
+ModelNames BertWithClassifier::names() const { return {"bert.", {"classifier.*"}}; }
+
+int64_t BertWithClassifier::activation_bytes_per_token() const {
+  // Floats that autograd keeps of a layer: inputs and outputs of the linear maps, dropouts and
+  // norms.
+  return 4 * config_.num_hidden_layers * (12 * config_.hidden_size + 3 * config_.intermediate_size);
+}
+
+BertForSequenceClassification::BertForSequenceClassification(const BertConfig& config,
+                                                             int64_t num_labels, ProblemType type)
+    : BertWithClassifier(config, num_labels, true), type_(type) {}
+
+at::Tensor BertForSequenceClassification::forward(const PackedBatch& batch,
+                                                  const RunContext& context) {
+  return classify(bert->pooled(bert->forward(batch, context), batch),
+                  batch.slot_ids.index_select(0, batch.first_tokens),
+                  batch.position_ids.index_select(0, batch.first_tokens), context);
+}
+
+at::Tensor BertForSequenceClassification::target_losses(const at::Tensor& logits,
+                                                        const at::Tensor& labels) const {
   if (type_ == ProblemType::regression)
     return at::mse_loss(logits.squeeze(1), labels, at::Reduction::None);
   return at::cross_entropy_loss(logits, labels, {}, at::Reduction::None);
 }
 
-ModelNames BertForSequenceClassification::names() const { return {"bert.", {"classifier.*"}}; }
+BertForTokenClassification::BertForTokenClassification(const BertConfig& config, int64_t num_labels)
+    : BertWithClassifier(config, num_labels, false) {}
 
-int64_t BertForSequenceClassification::activation_bytes_per_token() const {
-  // Floats that autograd keeps of a layer: inputs and outputs of the linear maps, dropouts and
-  // norms.
-  return 4 * config_.num_hidden_layers * (12 * config_.hidden_size + 3 * config_.intermediate_size);
+at::Tensor BertForTokenClassification::forward(const PackedBatch& batch,
+                                               const RunContext& context) {
+  return classify(bert->forward(batch, context), batch.slot_ids, batch.position_ids, context);
+}
+
+at::Tensor BertForTokenClassification::target_losses(const at::Tensor& logits,
+                                                     const at::Tensor& labels) const {
+  return at::cross_entropy_loss(logits, labels, {}, at::Reduction::None, ignored_label);
 }
 
 }  // namespace yoke

@@ -55,29 +55,27 @@ struct BertLayer : torch::nn::Module {
   std::shared_ptr<LayerNorm> attention_norm_, output_norm_;
 };
 
-// The body with its pooler.
+// The body, with a pooler or, for heads over tokens, without.
 struct BertModel : torch::nn::Module {
-  explicit BertModel(const BertConfig& config);
+  explicit BertModel(const BertConfig& config, bool with_pooler = true);
   // (T, hidden): the last layer for every token.
   at::Tensor forward(const PackedBatch& batch, const RunContext& context) const;
   // (rows, hidden): tanh of a linear map of each row's first token.
   at::Tensor pooled(const at::Tensor& hidden, const PackedBatch& batch) const;
   std::shared_ptr<BertEmbeddings> embeddings;
   std::vector<std::shared_ptr<BertLayer>> layers;
-  std::shared_ptr<Linear> pooler;
+  std::shared_ptr<Linear> pooler;  // may be null
 
  private:
   const double dropout_;
 };
 
-class BertForSequenceClassification : public Model {
+// The body and a classifier over something of it.
+class BertWithClassifier : public Model {
  public:
-  BertForSequenceClassification(const BertConfig& config, int64_t num_labels, ProblemType type);
+  BertWithClassifier(const BertConfig& config, int64_t num_labels, bool with_pooler);
 
-  at::Tensor forward(const PackedBatch& batch, const RunContext& context) override;
-  at::Tensor row_losses(const at::Tensor& logits, const at::Tensor& labels) const override;
   ModelNames names() const override;
-  ProblemType problem_type() const override { return type_; }
   int64_t num_labels() const override { return num_labels_; }
   int64_t vocab_size() const override { return config_.vocab_size; }
   int64_t max_positions() const override { return config_.max_position_embeddings; }
@@ -87,10 +85,38 @@ class BertForSequenceClassification : public Model {
   std::shared_ptr<BertModel> bert;
   std::shared_ptr<Linear> classifier;
 
+ protected:
+  // features (N, hidden) of tokens with these slots and positions -> (N, num_labels), after
+  // dropout.
+  at::Tensor classify(const at::Tensor& features, const at::Tensor& slots,
+                      const at::Tensor& positions, const RunContext& context) const;
+
  private:
   const BertConfig config_;
   const int64_t num_labels_;
+};
+
+class BertForSequenceClassification : public BertWithClassifier {
+ public:
+  BertForSequenceClassification(const BertConfig& config, int64_t num_labels, ProblemType type);
+
+  at::Tensor forward(const PackedBatch& batch, const RunContext& context) override;
+  at::Tensor target_losses(const at::Tensor& logits, const at::Tensor& labels) const override;
+  std::string architecture() const override { return "BertForSequenceClassification"; }
+  ProblemType problem_type() const override { return type_; }
+
+ private:
   const ProblemType type_;
+};
+
+class BertForTokenClassification : public BertWithClassifier {
+ public:
+  BertForTokenClassification(const BertConfig& config, int64_t num_labels);
+
+  at::Tensor forward(const PackedBatch& batch, const RunContext& context) override;
+  at::Tensor target_losses(const at::Tensor& logits, const at::Tensor& labels) const override;
+  std::string architecture() const override { return "BertForTokenClassification"; }
+  ProblemType problem_type() const override { return ProblemType::token_classification; }
 };
 
 }  // namespace yoke

@@ -1,4 +1,4 @@
-// What the trainer knows of a model: packed rows in, logits out, a loss a row.
+// What the trainer knows of a model: packed rows in, logits out, a loss a target.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,8 +15,9 @@
 
 namespace yoke {
 
-// How a classification head is trained, as transformers decides it.
-enum class ProblemType { single_label_classification, regression };
+// How a head is trained, as transformers decides it. The targets of the first two are rows, those
+// of the last are tokens.
+enum class ProblemType { single_label_classification, regression, token_classification };
 
 // Which names of a checkpoint belong to the body, which to the head (yoke/checkpoint/load_state.h).
 struct ModelNames {
@@ -26,13 +27,16 @@ struct ModelNames {
 
 class Model : public torch::nn::Module {
  public:
-  // Logits (rows, num_labels) of a packed batch on the module's device.
+  // Logits of a packed batch on the module's device: (rows, num_labels), or where tokens are the
+  // targets (T, num_labels).
   virtual at::Tensor forward(const PackedBatch& batch, const RunContext& context) = 0;
 
-  // (rows) float: cross entropy with labels (rows) int64, or the squared error with labels (rows)
-  // float.
-  virtual at::Tensor row_losses(const at::Tensor& logits, const at::Tensor& labels) const = 0;
+  // One float a row or token: cross entropy with int64 labels, 0 where the label is -100 (no
+  // target); for a regression the squared error with float labels.
+  virtual at::Tensor target_losses(const at::Tensor& logits, const at::Tensor& labels) const = 0;
 
+  // transformers' name of the class, "BertForSequenceClassification": what config.json says.
+  virtual std::string architecture() const = 0;
   virtual ModelNames names() const = 0;
   virtual ProblemType problem_type() const = 0;
   virtual int64_t num_labels() const = 0;
@@ -47,6 +51,9 @@ class Model : public torch::nn::Module {
 // `problem_type` decide the head. Throws Error that lists the known architectures.
 std::shared_ptr<Model> make_model(const Json& config, const std::string& task, int64_t num_labels,
                                   ProblemType problem_type);
+
+// The task of the architecture that config.json names; empty where it names none that is known.
+std::string task_of(const Json& config);
 
 // Values of model_type that make_model knows.
 std::vector<std::string> known_model_types();

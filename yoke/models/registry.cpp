@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "yoke/core/error.h"
 #include "yoke/core/suggest.h"
 #include "yoke/models/bert.h"
@@ -11,14 +13,20 @@ using Maker = std::shared_ptr<Model> (*)(const Json& config, int64_t num_labels,
 struct Entry {
   const char* model_type;
   const char* task;
+  const char* architecture;
   Maker make;
 };
 
 constexpr Entry entries[] = {
-    {"bert", "text-classification",
+    {"bert", "text-classification", "BertForSequenceClassification",
      [](const Json& config, int64_t num_labels, ProblemType type) -> std::shared_ptr<Model> {
        return std::make_shared<BertForSequenceClassification>(BertConfig::from_json(config),
                                                               num_labels, type);
+     }},
+    {"bert", "token-classification", "BertForTokenClassification",
+     [](const Json& config, int64_t num_labels, ProblemType) -> std::shared_ptr<Model> {
+       return std::make_shared<BertForTokenClassification>(BertConfig::from_json(config),
+                                                           num_labels);
      }},
 };
 
@@ -26,8 +34,19 @@ constexpr Entry entries[] = {
 
 std::vector<std::string> known_model_types() {
   std::vector<std::string> names;
-  for (const auto& entry : entries) names.push_back(entry.model_type);
+  for (const auto& entry : entries)
+    if (std::find(names.begin(), names.end(), entry.model_type) == names.end())
+      names.push_back(entry.model_type);
   return names;
+}
+
+std::string task_of(const Json& config) {
+  const auto named = config.find("architectures");
+  if (named == config.end() || !named->is_array() || named->empty() || !(*named)[0].is_string())
+    return "";
+  for (const auto& entry : entries)
+    if ((*named)[0].get<std::string>() == entry.architecture) return entry.task;
+  return "";
 }
 
 std::shared_ptr<Model> make_model(const Json& config, const std::string& task, int64_t num_labels,

@@ -17,6 +17,7 @@ using State = Tokenizer::State;
 struct Sequence {
   std::vector<int32_t> ids;
   std::vector<std::array<uint32_t, 2>> offsets;  // empty unless asked for
+  std::vector<int32_t> words;                    // empty unless the text came as words
 };
 
 // The memory of one thread, kept from text to text: no allocation per word or per text.
@@ -121,6 +122,16 @@ Sequence encode_sequence(const State& state, std::string_view text, bool offsets
   return sequence;
 }
 
+Sequence encode_word_list(const State& state, const std::vector<std::string>& words, bool offsets) {
+  Sequence sequence;
+  SequenceEncoder encoder(state, offsets, sequence);
+  for (size_t word = 0; word < words.size(); ++word) {
+    encoder.encode(words[word]);
+    sequence.words.resize(sequence.ids.size(), int32_t(word));
+  }
+  return sequence;
+}
+
 // How many tokens of each sequence stay so that both fit into `room`: the longer one gives first,
 // and where both must give, the second (of equals) keeps the odd one, as the peer does.
 std::pair<size_t, size_t> longest_first(size_t a, size_t b, size_t room) {
@@ -136,7 +147,7 @@ std::pair<size_t, size_t> longest_first(size_t a, size_t b, size_t room) {
 }
 
 Encoding assemble(const State& state, const Sequence& a, const Sequence* b,
-                  const EncodeOptions& options) {
+                  const EncodeOptions& options, bool words = false) {
   const PostProcessor& post = state.post_processor;
   const int64_t added = options.add_special_tokens ? post.added_tokens(b != nullptr) : 0;
   const size_t size_a = a.ids.size(), size_b = b ? b->ids.size() : 0;
@@ -172,6 +183,12 @@ Encoding assemble(const State& state, const Sequence& a, const Sequence* b,
     result.ids.insert(result.ids.end(), ids.begin(), ids.begin() + std::ptrdiff_t(count));
     result.type_ids.resize(result.ids.size(), part.type_id);
     result.special_tokens_mask.resize(result.ids.size(), special);
+    if (!special)  // none unless the text came as words
+      result.word_ids.insert(
+          result.word_ids.end(), sequence->words.begin(),
+          sequence->words.begin() + std::ptrdiff_t(std::min(count, sequence->words.size())));
+    else if (words)
+      result.word_ids.resize(result.ids.size(), -1);
     if (!options.offsets) continue;
     if (special)
       result.offsets.resize(result.ids.size(), {0, 0});
@@ -204,6 +221,12 @@ Encoding Tokenizer::encode_pair(std::string_view text, std::string_view text_pai
   const Sequence a = encode_sequence(*state_, text, options.offsets);
   const Sequence b = encode_sequence(*state_, text_pair, options.offsets);
   return assemble(*state_, a, &b, options);
+}
+
+Encoding Tokenizer::encode_words(const std::vector<std::string>& words,
+                                 const EncodeOptions& options) const {
+  return assemble(*state_, encode_word_list(*state_, words, options.offsets), nullptr, options,
+                  true);
 }
 
 std::string Tokenizer::decode(const std::vector<int32_t>& ids, const DecodeOptions& options) const {

@@ -28,6 +28,9 @@ struct Encoding {
   // [begin, end) in code points of the token's own text; (0, 0) for what the post-processor added.
   // Only on request.
   std::vector<std::array<uint32_t, 2>> offsets;
+  // The word that each token is a piece of, from 0; -1 for what the post-processor added. Only of
+  // encode_words().
+  std::vector<int32_t> word_ids;
   bool truncated = false;
 };
 
@@ -59,6 +62,11 @@ class Tokenizer {
   Encoding encode(std::string_view text, const EncodeOptions& options = {}) const;
   Encoding encode_pair(std::string_view text, std::string_view text_pair,
                        const EncodeOptions& options = {}) const;
+  // A text that is cut into words already: each goes through the pipeline alone, as with
+  // is_split_into_words in transformers. A word may become no token at all ("", a control
+  // character); truncation cuts tokens, also in the middle of a word. Offsets count from the word.
+  Encoding encode_words(const std::vector<std::string>& words,
+                        const EncodeOptions& options = {}) const;
 
   // Ids without a token are left out, as the peer does.
   std::string decode(const std::vector<int32_t>& ids, const DecodeOptions& options = {}) const;

@@ -27,7 +27,17 @@ class Evaluation {
                                   const std::function<void(const PredictEvent&)>& on_row);
 
  private:
-  // Called with every row's logits, in order, on the caller's thread.
+  // The class with the largest logit, the first of equals, and its softmax.
+  struct Choice {
+    int64_t label;
+    double score;
+  };
+  static Choice choose(const std::vector<float>& logits);
+  Prediction predict_tokens(const TextRows& rows, int64_t row,
+                            const std::vector<float>& logits) const;
+
+  // Called with every row's logits, in order, on the caller's thread: (num_labels), or where tokens
+  // are the targets (tokens of the row, num_labels).
   using OnRow = std::function<void(int64_t row, std::vector<float> logits)>;
   void forward(const TextRows& rows, Progress::Phase phase, const OnRow& on_row);
 

@@ -32,6 +32,11 @@ struct Writer {
     Json json = {{"event", "evaluate"}, {"step", e.step}, {"loss", e.loss}};
     if (e.has_accuracy) {
       json["accuracy"] = e.accuracy;
+      if (e.entities) {
+        json["precision"] = e.entities->precision;
+        json["recall"] = e.entities->recall;
+        json["f1"] = e.entities->f1;
+      }
     } else {
       json["mse"] = e.mse;
     }
@@ -41,6 +46,15 @@ struct Writer {
 
   Json operator()(const PredictEvent& e) const {
     Json json = {{"event", "predict"}, {"row", e.row}};
+    if (e.of_tokens) {
+      for (const char* list : {"tokens", "labels", "scores"}) json[list] = Json::array();
+      for (const auto& t : e.prediction.tokens) {
+        json["tokens"].push_back(t.token);
+        json["labels"].push_back(t.label ? Json(*t.label) : Json());
+        json["scores"].push_back(t.label ? Json(t.score) : Json());
+      }
+      return json;
+    }
     if (e.regression) {
       json["value"] = e.prediction.score;
     } else {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -34,25 +35,44 @@ struct StepEvent {
   int64_t total_steps = 0;  // of the run; not in the JSON
 };
 
+// Of named entities, over all types.
+struct EntityMetrics {
+  double precision = 0;
+  double recall = 0;
+  double f1 = 0;
+};
+
 struct EvaluateEvent {
   int64_t step = 0;
   double loss = 0;
-  double accuracy = 0;  // classification
+  double accuracy = 0;  // classification, of rows or of tokens
   bool has_accuracy = true;
   double mse = 0;  // regression
   int64_t rows = 0;
+  // Token classification with labels such as "B-PER".
+  std::optional<EntityMetrics> entities = std::nullopt;
+};
+
+// What a model says of a word.
+struct TokenPrediction {
+  std::string token;
+  std::optional<std::string> label;  // nothing for a word that truncation cut off
+  double score = 0;                  // softmax of the label
 };
 
 struct Prediction {
   std::string label;          // empty for regression
   double score = 0;           // softmax of the label; regression: the value
-  std::vector<float> logits;  // (num_labels)
+  std::vector<float> logits;  // (num_labels); empty for token classification
+  // Token classification: one for each word; the members above are empty then.
+  std::vector<TokenPrediction> tokens = {};
 };
 
 struct PredictEvent {
   int64_t row = 0;
   Prediction prediction;
   bool regression = false;
+  bool of_tokens = false;
 };
 
 struct SavedEvent {

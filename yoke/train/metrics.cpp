@@ -26,13 +26,13 @@ std::vector<double> softmax(const std::vector<float>& logits) {
 }
 
 void Scores::add_class(const std::vector<float>& logits, int64_t label) {
-  ++rows_;
+  ++targets_;
   loss_ += log_sum_exp(logits) - double(logits[size_t(label)]);
   right_ += std::max_element(logits.begin(), logits.end()) - logits.begin() == label;
 }
 
 void Scores::add_value(float prediction, double value) {
-  ++rows_;
+  ++targets_;
   const double error = double(prediction) - value;
   loss_ += error * error;
 }

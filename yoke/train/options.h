@@ -13,9 +13,11 @@
 namespace yoke {
 
 struct TrainerOptions {
-  std::string model;                         // a folder, or a name in the Hugging Face cache
-  std::string task = "text-classification";  // the only task so far
-  std::string devices = "auto";              // see yoke/device/devices.h
+  std::string model;  // a folder, or a name in the Hugging Face cache
+  // text-classification, token-classification; empty: that of the model's head, for a base model
+  // text-classification.
+  std::string task;
+  std::string devices = "auto";  // see yoke/device/devices.h
 
   int64_t batch_size = 32;  // rows of the global batch, whatever the number of devices
   double epochs = 3;        // may be fractional

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -36,7 +37,8 @@ class TextModel {
   // Reads a file, encodes it and turns its labels into numbers. For training a model that is not
   // loaded yet, this loads it with the file's labels.
   TextRows read(const std::string& file, LabelNeed need, LoadPurpose purpose, int64_t max_rows);
-  // Rows given as they are, without labels; `pairs` empty or one a text.
+  // Rows given as they are, without labels; `pairs` empty or one a text. For a model that labels
+  // tokens a text is cut into words at white space.
   TextRows encode(std::vector<std::string> texts, std::vector<std::string> pairs) const;
 
   // A Hugging Face folder, with further files beside what such a folder holds.
@@ -56,13 +58,27 @@ class TextModel {
   const LabelMap& labels() const { return labels_; }
   const std::vector<std::string>& new_tensors() const { return new_tensors_; }
   int64_t max_length() const;
+  // The one that was asked for, else that of the model's head.
+  const std::string& task() const { return task_; }
+  // Whether tokens are the targets, not rows.
+  bool labels_tokens() const { return probe_->problem_type() == ProblemType::token_classification; }
 
  private:
+  TextRows read_texts(const std::string& file, LabelNeed need, LoadPurpose purpose,
+                      int64_t max_rows);
+  TextRows read_tokens(const std::string& file, LabelNeed need, LoadPurpose purpose,
+                       int64_t max_rows);
+  // Loads with the labels of a training file where the model is not loaded yet.
+  void load_for(LoadPurpose purpose, const std::function<LabelMap()>& labels_of_file);
   TextRows tokenized(const TextDataset& dataset) const;
+  // What all kinds of rows have: lengths, and the log of rows that were cut.
+  void finish(TextRows& rows) const;
+  ProblemType problem_type() const;
 
   const TrainerOptions& options_;
   const ModelFolder folder_;
   const Json config_;
+  const std::string task_;
   // Answers what does not depend on the head; its weights are never touched. Made before the
   // weights are read, so that a folder of another kind is told as such.
   const std::shared_ptr<const Model> probe_;

@@ -2,6 +2,7 @@
 
 #include <ATen/ops/empty.h>
 
+#include <algorithm>
 #include <span>
 
 #include "yoke/core/suggest.h"
@@ -17,7 +18,13 @@ PackedBatch pack_rows(const TextRows& rows, const MicroBatch& micro) {
   }
   PackedBatch batch = pack(ids, types, micro.slots);
   const int64_t n = batch.rows();
-  if (!rows.class_labels.empty()) {
+  if (!rows.token_labels.empty()) {
+    batch.labels = at::empty({batch.tokens()}, at::kLong);
+    auto* label = batch.labels.mutable_data_ptr<int64_t>();
+    for (int64_t row : micro.rows)
+      label = std::copy(rows.token_labels[size_t(row)].begin(),
+                        rows.token_labels[size_t(row)].end(), label);
+  } else if (!rows.class_labels.empty()) {
     batch.labels = at::empty({n}, at::kLong);
     for (int64_t i = 0; i < n; ++i)
       batch.labels.mutable_data_ptr<int64_t>()[i] =

@@ -32,8 +32,8 @@ void check(const TrainerOptions& o) {
     throw Error("train.options", what, hint);
   };
   if (o.model.empty()) fail("no model is named", ".model = \"a folder or name\" (--model)");
-  if (o.task != "text-classification")
-    fail("unknown task \"" + o.task + "\"", "text-classification");
+  if (!o.task.empty() && o.task != "text-classification" && o.task != "token-classification")
+    fail("unknown task \"" + o.task + "\"", "text-classification or token-classification");
   if (o.batch_size < 1) fail("the batch size is " + std::to_string(o.batch_size), "1 or more");
   if (o.logging_steps < 1) fail("logging_steps is " + std::to_string(o.logging_steps), "1 or more");
   if (o.max_length < 0 || o.max_train_rows < 0 || o.micro_batch_rows < 0 ||
@@ -174,6 +174,11 @@ Metrics Trainer::evaluate(const std::string& file) {
   metrics.values["loss"] = event.loss;
   if (event.has_accuracy) {
     metrics.values["accuracy"] = event.accuracy;
+    if (event.entities) {
+      metrics.values["precision"] = event.entities->precision;
+      metrics.values["recall"] = event.entities->recall;
+      metrics.values["f1"] = event.entities->f1;
+    }
   } else {
     metrics.values["mse"] = event.mse;
   }

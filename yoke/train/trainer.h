@@ -34,7 +34,8 @@ struct TrainResult {
 };
 
 struct Metrics {
-  std::map<std::string, double> values;  // "loss", "accuracy" or "mse"
+  std::map<std::string, double>
+      values;  // "loss"; "accuracy" or "mse"; of entities "precision", "recall", "f1"
   int64_t rows = 0;
   double operator[](const std::string& name) const { return values.at(name); }
 };

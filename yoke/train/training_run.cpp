@@ -29,6 +29,7 @@ std::string digest_of(const TextRows& rows) {
   for (const auto& types : rows.tokens.token_type_ids) digest.add(types);
   digest.add(rows.class_labels);
   digest.add(rows.values);
+  for (const auto& labels : rows.token_labels) digest.add(labels);
   return std::to_string(rows.size()) + " rows, " + digest.hex();
 }
 
@@ -141,7 +142,7 @@ MicroBatchLimits TrainingRun::default_limits() const {
 Json TrainingRun::identity(const std::string& started_from) const {
   const auto& o = host_.options;
   Json json = {{"mode", o.mode},
-               {"task", o.task},
+               {"task", host_.text.task()},
                {"batch_size", o.batch_size},
                {"epochs", o.epochs},
                {"learning_rate", o.learning_rate},
@@ -167,7 +168,7 @@ TrainingRun::Prepared TrainingRun::prepare(GlobalBatch batch, MicroBatchLimits l
   Prepared prepared;
   prepared.batch = std::move(batch);
   prepared.limits = limits;
-  prepared.targets = double(prepared.batch.rows.size());
+  for (int64_t row : prepared.batch.rows) prepared.targets += double(rows_.targets[size_t(row)]);
   prepared.shares = deal(prepared.batch, plan_.lengths(), shards_, limits, speeds);
   for (const auto& share : prepared.shares) {
     prepared.packed.emplace_back();
@@ -182,7 +183,7 @@ StepWork TrainingRun::work_of(const Prepared& prepared) const {
           [this, &prepared](const Worker& worker, size_t shard, size_t m) {
             auto& model = static_cast<Model&>(worker.module);
             const auto packed = prepared.packed[shard][m].to(worker.device);
-            const auto losses = model.row_losses(
+            const auto losses = model.target_losses(
                 model.forward(packed, {host_.options.seed, prepared.batch.step}), packed.labels);
             return MicroLoss{losses.sum(), losses.detach().to(at::kDouble).sum().item<double>()};
           },
