@@ -1,12 +1,14 @@
 // YOKE_MULTIVERSION before a function compiles it for AVX-512, AVX2 and the base instruction set;
-// the loader picks one at start. What it calls must be YOKE_INLINE to be compiled along. Sanitisers
-// and other architectures get the base version only.
+// the loader picks one at start, by what the processor can do. (Levels, not names such as
+// arch=haswell: those ask whether the processor is that very model, and newer ones get nothing.)
+// What it calls must be YOKE_INLINE to be compiled along. Sanitisers and other architectures get
+// the base version only.
 #pragma once
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define YOKE_MULTIVERSION \
-  __attribute__((target_clones("arch=skylake-avx512", "arch=haswell", "default")))
+  __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define YOKE_MULTIVERSION
 #endif

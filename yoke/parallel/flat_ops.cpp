@@ -25,8 +25,9 @@ YOKE_MULTIVERSION double square_sum(const float* x, int64_t n) {
     int64_t i = 0;
     for (; i + square_lanes <= size; i += square_lanes)
       for (int l = 0; l < square_lanes; ++l)
-        lanes[l] = std::fma(x[begin + i + l], x[begin + i + l], lanes[l]);
-    for (int l = 0; i < size; ++i, ++l) lanes[l] = std::fma(x[begin + i], x[begin + i], lanes[l]);
+        lanes[l] = __builtin_fmaf(x[begin + i + l], x[begin + i + l], lanes[l]);
+    for (int l = 0; i < size; ++i, ++l)
+      lanes[l] = __builtin_fmaf(x[begin + i], x[begin + i], lanes[l]);
     for (int width = square_lanes / 2; width; width /= 2)
       for (int l = 0; l < width; ++l) lanes[l] += lanes[l + width];
     sum += lanes[0];
