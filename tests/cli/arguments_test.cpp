@@ -237,9 +237,30 @@ TEST(arguments, unknown_options_suggest_the_nearest) {
 }
 
 TEST(arguments, options_of_later_issues_are_unknown) {
-  for (const char* name : {"--resume", "--mode", "--weights", "--freeze", "--optimizer", "--key",
-                           "--save-steps", "--new-head", "--on-oom", "--resume-from-checkpoint"})
+  for (const char* name : {"--weights", "--freeze", "--optimizer", "--key", "--new-head"})
     EXPECT_HAS(train_refusal({name, "x"}), std::string("unknown option ") + name);
+}
+
+TEST(arguments, resume_takes_a_folder_or_none) {
+  const auto resume = [](std::vector<std::string> more) {
+    std::vector<std::string> words{"train", "--model", "m", "--train", "t"};
+    words.insert(words.end(), more.begin(), more.end());
+    return std::get<TrainCommand>(parse(words)).options;
+  };
+  EXPECT_EQ(resume({}).resume, std::nullopt);
+  EXPECT_EQ(resume({"--resume"}).resume, "");
+  EXPECT_EQ(resume({"--resume", "out/checkpoint-3"}).resume, "out/checkpoint-3");
+  EXPECT_EQ(resume({"--resume-from-checkpoint=x"}).resume, "x");
+  const auto both = resume({"--resume", "--save-steps", "5"});
+  EXPECT_EQ(both.resume, "");
+  EXPECT_EQ(both.save_steps, 5);
+}
+
+TEST(arguments, what_does_not_go_together_is_refused) {
+  EXPECT_HAS(train_refusal({"--logical-shards", "4"}), "--mode exact");
+  EXPECT_HAS(train_refusal({"--mode", "exact", "--balance", "speed"}),
+             "--balance speed is of mode");
+  EXPECT_HAS(train_refusal({"--mode", "exakt"}), "Try: --mode exact");
 }
 
 TEST(arguments, what_must_be_given_is_asked_for) {

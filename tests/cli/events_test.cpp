@@ -10,10 +10,22 @@ namespace yoke {
 namespace {
 
 TEST(events, start) {
-  EXPECT_EQ(
-      to_json(StartEvent{{"cuda:0", "cpu"}, "bert", 10, 8, 96, 9, {"classifier.weight"}}).dump(),
+  StartEvent start{.devices = {"cuda:0", "cpu"},
+                   .model = "bert",
+                   .parameters = 10,
+                   .trainable = 8,
+                   .rows = 96,
+                   .steps = 9,
+                   .new_tensors = {"classifier.weight"}};
+  const std::string head =
       R"({"event":"start","devices":["cuda:0","cpu"],"model":"bert","parameters":10,)"
-      R"("trainable":8,"rows":96,"steps":9,"new_tensors":["classifier.weight"]})");
+      R"("trainable":8,"rows":96,"steps":9,)";
+  EXPECT_EQ(to_json(start).dump(), head + R"("mode":"fast","new_tensors":["classifier.weight"]})");
+  start.mode = "exact";
+  start.logical_shards = 8;
+  start.resumed_step = 4;
+  EXPECT_EQ(to_json(start).dump(), head + R"("mode":"exact","logical_shards":8,"resumed_step":4,)"
+                                          R"("new_tensors":["classifier.weight"]})");
   EXPECT_EQ(to_json(StartEvent{}).at("new_tensors").dump(), "[]");
 }
 
