@@ -6,6 +6,7 @@ devices: it always resumes, and the end is the straight run to the bit.
 YOKE_SOAK=1: 200 kills. Skips without torch and transformers, which make the model.
 """
 import random
+import resource
 import signal
 import subprocess
 import time
@@ -72,6 +73,35 @@ class Kill(unittest.TestCase):
         self.assertGreaterEqual(len(resumed_at), 4 if not SOAK else STEPS - 2, resumed_at)
         print(f"soak: {kills} kills")
         print(f"soak: {finished} runs that ended after kills")
+
+    def test_a_full_disk_leaves_the_former_checkpoint_whole(self):
+        folder = ROOT / "model"
+        if not folder.exists():
+            tiny_bert("model", hidden_size=192, intermediate_size=384)
+            table("rows.csv", rows(128, 1))
+        out = ROOT / "full"
+        start = subprocess.Popen(command(out, "2xcpu"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        for line in start.stdout:
+            if '"saved"' in line:
+                break
+        start.send_signal(signal.SIGKILL)
+        start.communicate()
+        steps = sorted(int(p.name.split("-")[1]) for p in out.glob("checkpoint-*"))
+        self.assertTrue(steps)
+        largest = max(p.stat().st_size for p in out.glob("checkpoint-*/*"))
+
+        def small_files():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # writing past the limit then fails, as on a full disk
+            resource.setrlimit(resource.RLIMIT_FSIZE, (largest // 2, largest // 2))
+
+        failed = subprocess.run(command(out, "cpu", "--resume"), capture_output=True, text=True, timeout=300, preexec_fn=small_files)
+        self.assertEqual(failed.returncode, 1)
+        self.assertIn(f"checkpoint-{steps[-1] + 1}", failed.stderr)
+        self.assertIn("File too large", failed.stderr)
+        self.assertEqual(sorted(int(p.name.split("-")[1]) for p in out.glob("checkpoint-*")), steps)
+        again = subprocess.run(command(out, "2xsim", "--resume"), capture_output=True, text=True, timeout=300)
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertEqual(kind(events_of(again.stdout), "start")[0]["resumed_step"], steps[-1])
 
 
 if __name__ == "__main__":
