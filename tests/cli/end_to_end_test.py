@@ -124,7 +124,7 @@ class Runs(Base):
                 self.assertEqual([e["event"] for e in events], ["start", "step", "evaluate", "step", "step", "step",
                                                                 "evaluate", "saved"])
                 start = events[0]
-                self.assertEqual(list(start), ["event", "devices", "model", "parameters", "trainable", "rows", "steps",
+                self.assertEqual(list(start), ["event", "devices", "model", "parameters", "trainable", "rows", "steps", "mode",
                                                "new_tensors"])
                 count = sum(p.numel() for p in transformers.AutoModelForSequenceClassification.from_pretrained(
                     self.model).parameters())

@@ -26,9 +26,12 @@ def command(out, devices, *more):
 
 
 class Kill(unittest.TestCase):
-    def test_a_run_that_is_killed_again_and_again_ends_as_the_straight_one(self):
+    @classmethod
+    def setUpClass(cls):
         tiny_bert("model", hidden_size=192, intermediate_size=384)
         table("rows.csv", rows(128, 1))
+
+    def test_a_run_that_is_killed_again_and_again_ends_as_the_straight_one(self):
         straight = ROOT / "straight"
         start = time.monotonic()
         done = subprocess.run(command(straight, "cpu"), capture_output=True, text=True, timeout=300)
@@ -75,10 +78,6 @@ class Kill(unittest.TestCase):
         print(f"soak: {finished} runs that ended after kills")
 
     def test_a_full_disk_leaves_the_former_checkpoint_whole(self):
-        folder = ROOT / "model"
-        if not folder.exists():
-            tiny_bert("model", hidden_size=192, intermediate_size=384)
-            table("rows.csv", rows(128, 1))
         out = ROOT / "full"
         start = subprocess.Popen(command(out, "2xcpu"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         for line in start.stdout:

@@ -60,7 +60,7 @@ class Streams(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         events = [json.loads(line) for line in done.stdout.splitlines()]
         self.assertEqual([e["event"] for e in events], ["start", "step", "step", "step", "evaluate", "saved"])
-        self.assertEqual(list(events[0]), ["event", "devices", "model", "parameters", "trainable", "rows", "steps",
+        self.assertEqual(list(events[0]), ["event", "devices", "model", "parameters", "trainable", "rows", "steps", "mode",
                                            "new_tensors"])
         self.assertEqual(list(events[1]), ["event", "step", "epoch", "loss", "learning_rate", "grad_norm", "rows",
                                            "tokens"])

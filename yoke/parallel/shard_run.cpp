@@ -45,14 +45,9 @@ std::map<const MemoryGroup*, Queue> deal_shards(
 void ReplicaSet::begin_step(const std::vector<size_t>& micro_batches, bool together) {
   refresh();
   moments_ = together ? std::make_shared<MomentExchange>(micro_batches) : nullptr;
+  if (!together) bind_captures();
   std::vector<std::shared_ptr<torch::nn::Module>> modules;
-  if (together) {
-    for (auto& replica : replicas_) modules.push_back(replica->module_);
-  } else {
-    bind_captures();
-  }
-  for (auto& lane : lanes_)
-    if (!together || lane.index >= size()) modules.push_back(lane.module);
+  for (auto& lane : lanes_) modules.push_back(lane.module);
   const auto first = std::find_if(micro_batches.begin(), micro_batches.end(),
                                   [](size_t count) { return count > 0; });
   buffers_.begin(std::move(modules), micro_batches.size(), size_t(first - micro_batches.begin()));

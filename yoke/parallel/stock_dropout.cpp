@@ -19,6 +19,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "yoke/core/multiversion.h"
+#include "yoke/core/philox_lanes.h"
 #include "yoke/core/random.h"
 #include "yoke/parallel/replica_context.h"
 
@@ -28,25 +30,45 @@ namespace {
 // Numbers of the streams of a seed; those of yoke's own models count layers from 0.
 constexpr uint64_t first_stream = uint64_t{1} << 32;
 
+struct KeepMask {
+  PhiloxKey key;
+  uint32_t step;
+  uint32_t threshold;
+  bool by_shard;
+};
+
+// Elements [begin, end) of one row.
+YOKE_MULTIVERSION void keep_elements(float* to, int64_t begin, int64_t end, uint32_t slot,
+                                     KeepMask mask) {
+  uint32_t words[4][philox_lanes];
+  for (int64_t at = begin; at < end; at += 4 * philox_lanes) {
+    const int64_t block = at / 4;
+    philox_block(mask.step, slot, uint32_t(block >> 32 << 1) | uint32_t(mask.by_shard),
+                 uint32_t(block), mask.key, words);
+    const int64_t count = std::min<int64_t>(4 * philox_lanes, end - at);
+    for (int64_t e = 0; e < count; ++e)
+      to[at + e] = words[e % 4][e / 4] < mask.threshold ? 0.f : 1.f;
+  }
+}
+
 // 1 where an element stays, 0 where it is dropped: (rows, elements) for the slots of the rows.
 at::Tensor counter_keep_cpu(const at::Tensor& slots_in, int64_t elements, double p, int64_t key,
                             int64_t step, bool by_shard) {
+  constexpr int64_t chunk = 4 * philox_lanes * 16;  // elements that one thread takes at a time
   const auto slots = slots_in.contiguous();
-  const int64_t rows = slots.numel(), blocks = (elements + 3) / 4;
+  const int64_t rows = slots.numel(), chunks = (elements + chunk - 1) / chunk;
   auto keep = at::empty({rows, elements}, slots.options().dtype(at::kFloat));
   const int64_t* slot = slots.const_data_ptr<int64_t>();
   float* to = keep.mutable_data_ptr<float>();
-  const PhiloxKey k{uint32_t(uint64_t(key)), uint32_t(uint64_t(key) >> 32)};
-  const auto threshold = uint32_t(std::min(std::llround(p * 4294967296.0), 4294967295ll));
-  at::parallel_for(0, rows * blocks, 2048, [&](int64_t begin, int64_t end) {
+  const KeepMask mask{{uint32_t(uint64_t(key)), uint32_t(uint64_t(key) >> 32)},
+                      uint32_t(step),
+                      uint32_t(std::min(std::llround(p * 4294967296.0), 4294967295ll)),
+                      by_shard};
+  at::parallel_for(0, rows * chunks, 4, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      const int64_t row = i / blocks, block = i % blocks;
-      const auto words = philox({uint32_t(step), uint32_t(slot[row]), uint32_t(block),
-                                 uint32_t(block >> 32 << 1) | uint32_t(by_shard)},
-                                k);
-      const int64_t count = std::min<int64_t>(4, elements - block * 4);
-      for (int64_t w = 0; w < count; ++w)
-        to[row * elements + block * 4 + w] = words[size_t(w)] < threshold ? 0.f : 1.f;
+      const int64_t row = i / chunks, first = i % chunks * chunk;
+      keep_elements(to + row * elements, first, std::min(first + chunk, elements),
+                    uint32_t(slot[row]), mask);
     }
   });
   return keep;

@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "yoke/models/ops/philox_lanes.h"
+#include "yoke/core/philox_lanes.h"
 
 // The single-precision matrix product of the BLAS inside libtorch_cpu (Fortran interface, column
 // major, as the reference BLAS documents it).

@@ -15,7 +15,7 @@
 #include <algorithm>
 
 #include "yoke/models/ops/dropout_element_impl.h"
-#include "yoke/models/ops/philox_lanes.h"
+#include "yoke/core/philox_lanes.h"
 
 namespace yoke {
 namespace {

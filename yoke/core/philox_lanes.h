@@ -1,5 +1,5 @@
-// Philox4x32-10 over many counters at once, written so that compilers vectorise it. Private to the
-// kernels in this folder.
+// Philox4x32-10 over many counters at once, written so that compilers vectorise it; for kernels
+// marked YOKE_MULTIVERSION.
 #pragma once
 
 #include <cstdint>
