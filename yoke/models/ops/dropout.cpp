@@ -14,8 +14,8 @@
 
 #include <algorithm>
 
-#include "yoke/models/ops/dropout_element_impl.h"
 #include "yoke/core/philox_lanes.h"
+#include "yoke/models/ops/dropout_element_impl.h"
 
 namespace yoke {
 namespace {
