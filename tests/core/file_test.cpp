@@ -74,6 +74,35 @@ TEST_F(Folder, a_model_that_yoke_did_not_write_is_never_replaced) {
   EXPECT_EQ(read_file(root_ / "out" / "config.json", "t"), "theirs");
 }
 
+// A process that was killed after the swap, before what is not ours was carried over.
+TEST_F(Folder, what_a_killed_swap_has_left_comes_back) {
+  {
+    AtomicFolder folder(root_ / "out");
+    write_file(folder.path() / "config.json", "new", "save");
+    folder.commit();
+  }
+  const std::string gone = "-999999999-0";  // no such process
+  for (const char* name : {".out.old", ".out.tmp", ".other.tmp"})
+    fs::create_directories(root_ / (name + gone) / "checkpoint-3");
+  put(root_ / (".out.old" + gone) / "config.json", "old");
+  put(root_ / (".out.old" + gone) / "yoke.json", R"({"files": ["config.json", "gone.json"]})");
+  put(root_ / (".out.old" + gone) / "gone.json", "old");
+  put(root_ / (".out.old" + gone) / "notes.txt", "mine");
+  const fs::path alive = root_ / (".out.tmp-" + std::to_string(::getpid()) + "-77");
+  fs::create_directories(alive);
+  AtomicFolder::recover(root_ / "out", "t");
+  EXPECT_EQ(read_file(root_ / "out" / "config.json", "t"), "new");
+  EXPECT_EQ(read_file(root_ / "out" / "notes.txt", "t"), "mine");
+  EXPECT_TRUE(fs::exists(root_ / "out" / "checkpoint-3"));
+  EXPECT_FALSE(fs::exists(root_ / "out" / "gone.json"));
+  EXPECT_FALSE(fs::exists(root_ / (".out.old" + gone)));
+  EXPECT_FALSE(fs::exists(root_ / (".out.tmp" + gone)));
+  EXPECT_TRUE(fs::exists(root_ / (".other.tmp" + gone)));  // not of this target
+  EXPECT_TRUE(fs::exists(alive));
+  AtomicFolder::remove(root_ / "out", "t");
+  EXPECT_FALSE(fs::exists(root_ / "out"));
+}
+
 TEST_F(Folder, errors_name_the_path_and_the_reason) {
   put(root_ / "file", "x");
   try {

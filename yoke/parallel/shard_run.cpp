@@ -1,5 +1,5 @@
-// Logical shards on lanes (Note [Exact sums] in docs/contract.md): which lane computes a shard, and
-// when, shows nowhere in the result.
+// Logical shards on lanes (docs/contract.md): which lane computes a shard, and when, shows nowhere
+// in the result.
 #include <ATen/Parallel.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
