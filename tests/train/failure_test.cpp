@@ -144,6 +144,25 @@ TEST(Failure, a_fault_at_any_stage_ends_the_call_and_the_run_can_go_on) {
   EXPECT_GT(runs, 30);
 }
 
+TEST(Failure, where_checkpoints_are_wanted_the_steps_before_a_failure_are_saved) {
+  const TinyModel tiny("last", 2);
+  const auto rows = tiny.write_rows("train.tsv", 64);
+  for (const std::string mode : {"fast", "exact"})
+    for (const int64_t save_steps : {0, 100}) {
+      auto o = options_of(tiny, "2xcpu", mode);
+      o.output = tiny.path("out-" + mode + std::to_string(save_steps));
+      o.save_steps = save_steps;
+      std::atomic<int> steps{0};
+      const Failpoint fault([&](const char* name, int rank) {
+        if (std::string(name) == "step.optimizer" && rank == 0 && ++steps == 3)
+          throw std::runtime_error("injected");
+      });
+      EXPECT_TRUE(has(message_of([&] { Trainer(o).train(rows); }), "injected"));
+      EXPECT_EQ(std::filesystem::exists(o.output + "/checkpoint-2/trainer_state.json"),
+                save_steps > 0);
+    }
+}
+
 TEST(Failure, running_out_of_memory_in_fast_repeats_the_step_in_smaller_pieces) {
   const TinyModel tiny("oom", 2);
   const auto rows = tiny.write_rows("train.tsv", 256);
