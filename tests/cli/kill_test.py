@@ -74,7 +74,7 @@ class Kill(unittest.TestCase):
             out = None
         # The moments were spread, not all of them before the first checkpoint.
         self.assertGreaterEqual(len(resumed_at), 4 if not SOAK else STEPS - 2, resumed_at)
-        print(f"soak: {kills} kills")
+        print(f"\nsoak: {kills} kills")
         print(f"soak: {finished} runs that ended after kills")
 
     def test_a_full_disk_leaves_the_former_checkpoint_whole(self):
