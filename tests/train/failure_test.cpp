@@ -8,6 +8,7 @@
 #include <fstream>
 #include <thread>
 
+#include "tests/train/support.h"
 #include "tests/train/tiny_model.h"
 #include "yoke/core/error.h"
 #include "yoke/core/failpoint.h"
@@ -23,6 +24,8 @@
 namespace yoke {
 namespace {
 
+using testing::has;
+using testing::message_of;
 using testing::TinyModel;
 
 struct Failpoint {  // armed while it lives
@@ -43,19 +46,6 @@ double seconds_of(const std::function<void()>& call) {
   const auto start = std::chrono::steady_clock::now();
   call();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 struct StepLog {

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "tests/train/support.h"
 #include "tests/train/tiny_model.h"
 #include "yoke/checkpoint/safetensors.h"
 #include "yoke/core/error.h"
@@ -14,6 +15,8 @@
 namespace yoke {
 namespace {
 
+using testing::has;
+using testing::message_of;
 using testing::TinyModel;
 
 // A line for every reported step, with all its digits.
@@ -39,19 +42,6 @@ struct LogLines {  // of the library, while it lives
   ~LogLines() { set_log_sink(former); }
   bool has(const std::string& part) const { return text.find(part) != std::string::npos; }
 };
-
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 // 25 steps, 10 steps an epoch, two micro-batches in a shard, dropout on, a report every two steps.
 TrainerOptions options_of(const TinyModel& tiny, const std::string& output,

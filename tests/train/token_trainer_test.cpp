@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "tests/train/support.h"
 #include "tests/train/tiny_model.h"
 #include "yoke/checkpoint/model_folder.h"
 #include "yoke/core/error.h"
@@ -13,6 +14,8 @@
 namespace yoke {
 namespace {
 
+using testing::has;
+using testing::message_of;
 using testing::TinyModel;
 using testing::words;
 
@@ -33,19 +36,6 @@ struct Log {
     };
   }
 };
-
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 // "good" and "bad" begin an entity P or N, their like continue it; commas cut words to pieces.
 Json tagged_row(PhiloxStream& random, int64_t length) {

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cmath>
 
+#include "tests/train/support.h"
 #include "tests/train/tiny_model.h"
 #include "yoke/checkpoint/model_folder.h"
 #include "yoke/core/error.h"
@@ -20,6 +21,8 @@
 namespace yoke {
 namespace {
 
+using testing::has;
+using testing::message_of;
 using testing::TinyModel;
 namespace fs = std::filesystem;
 
@@ -40,19 +43,6 @@ struct Log {
     };
   }
 };
-
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 TEST(Trainer, loss_and_gradient_norm_of_a_step_do_not_depend_on_the_division) {
   const TinyModel tiny("division", 2);
