@@ -6,7 +6,9 @@
 //   auto words = philox({step, slot, position, block}, key);     // std::array<uint32_t, 4>
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -48,6 +50,17 @@ constexpr uint64_t mix64(uint64_t x) {
 constexpr PhiloxKey philox_key(uint64_t seed, uint64_t stream) {
   const uint64_t k = mix64(mix64(seed) ^ (stream * 0x9E3779B97F4A7C15ull));
   return {uint32_t(k), uint32_t(k >> 32)};
+}
+
+// A key in one integer, as operators take it, and the way back.
+constexpr int64_t key_bits(PhiloxKey key) { return int64_t(uint64_t{key.k1} << 32 | key.k0); }
+constexpr PhiloxKey key_of(int64_t bits) {
+  return {uint32_t(uint64_t(bits)), uint32_t(uint64_t(bits) >> 32)};
+}
+
+// The number below which a word drops its element, for a probability in [0, 1).
+inline uint32_t drop_threshold(double p) {
+  return uint32_t(std::min(std::llround(p * 4294967296.0), 4294967295ll));
 }
 
 // A sequential generator over one stream, for shuffles and initial weights on the host.

@@ -25,18 +25,12 @@ struct DropoutSite {
   int64_t step = 0;    // optimiser steps before this one
 
   PhiloxKey key() const { return philox_key(seed, layer); }
-  // The key in one integer, as operators take it; key_of() is the way back.
-  int64_t key_bits() const { return int64_t(uint64_t{key().k1} << 32 | key().k0); }
+  int64_t key_bits() const { return yoke::key_bits(key()); }  // as operators take it
 };
 
-constexpr PhiloxKey key_of(int64_t bits) {
-  return {uint32_t(uint64_t(bits)), uint32_t(uint64_t(bits) >> 32)};
-}
-
-// The number below which a word drops its element.
 inline uint32_t dropout_threshold(double p) {
   TORCH_CHECK(p >= 0 && p < 1, "dropout probability must be in [0, 1), got ", p);
-  return uint32_t(std::min(std::llround(p * 4294967296.0), 4294967295ll));
+  return drop_threshold(p);
 }
 
 // x (T, C) float, slots and positions (T) int64; returns (T, C): 0 or x / (1 - p). Differentiable.
