@@ -161,7 +161,7 @@ TEST(StockBatchNorm, replicas_normalise_over_what_all_of_them_see) {
     EXPECT_TRUE(at::allclose(at::cat(grads), whole.grad_x, 1e-5, 1e-5));
     EXPECT_TRUE(at::allclose(weight_grads[0] + weight_grads[1] + weight_grads[2],
                              whole.layer->weight.grad(), 1e-5, 1e-4));
-    EXPECT_EQ(contexts[1].norms.at(0).count, 3 * 16);
+    EXPECT_EQ(contexts[1].norms.at(0).moments.count, 3 * 16);
   }
 }
 

@@ -1,8 +1,8 @@
 // Named places where tests make yoke fail, to see that nothing hangs and nothing is lost. Without a
 // handler a failpoint is one load of a flag.
 //
-//   set_failpoint([](const char* name, int index) { if (…) throw std::runtime_error("injected");
-//   }); failpoint("step.forward", rank);
+//   set_failpoint([](const char* name, int rank) { … throw std::runtime_error("injected"); });
+//   failpoint("step.forward", rank);
 #pragma once
 
 #include <atomic>

@@ -26,12 +26,6 @@ class InProcessWork : public c10d::Work {
   std::shared_ptr<Rendezvous::Round> round_;
 };
 
-// What this thread has queued on a device with streams must be done before another thread reads it.
-void synchronize(const at::Tensor& tensor) {
-  if (tensor.is_cuda())
-    c10::impl::VirtualGuardImpl(tensor.device().type()).getStream(tensor.device()).synchronize();
-}
-
 std::vector<at::Tensor*> tensors_of(const Rendezvous::Items& items) {
   std::vector<at::Tensor*> tensors;
   for (const auto& item : items) {
@@ -93,10 +87,14 @@ void combine(const std::vector<at::Tensor*>& tensors, c10d::ReduceOp::RedOpType 
   }
   for (size_t r = 0; r < tensors.size(); ++r)
     if (root < 0 || int(r) == root) tensors[r]->copy_(total);
-  for (const auto* tensor : tensors) synchronize(*tensor);
+  for (const auto* tensor : tensors) synchronize(tensor->device());
 }
 
 }  // namespace
+
+void synchronize(c10::Device device) {
+  if (device.is_cuda()) c10::impl::VirtualGuardImpl(device.type()).getStream(device).synchronize();
+}
 
 InProcessBackend::InProcessBackend(int rank, std::shared_ptr<Rendezvous> meeting)
     : Backend(rank, meeting->world()), meeting_(std::move(meeting)) {}
@@ -104,7 +102,7 @@ InProcessBackend::InProcessBackend(int rank, std::shared_ptr<Rendezvous> meeting
 c10::intrusive_ptr<c10d::Work> InProcessBackend::meet(c10d::OpType type, const std::string& kind,
                                                       std::vector<at::Tensor> tensors,
                                                       const Rendezvous::Work& work) {
-  for (const auto& tensor : tensors) synchronize(tensor);
+  for (const auto& tensor : tensors) synchronize(tensor.device());
   auto item = std::make_shared<std::vector<at::Tensor>>(std::move(tensors));
   auto round = meeting_->arrive(getRank(), std::move(item), kind, work);
   return c10::make_intrusive<InProcessWork>(getRank(), type, meeting_, std::move(round));
@@ -136,7 +134,7 @@ c10::intrusive_ptr<c10d::Work> InProcessBackend::broadcast(std::vector<at::Tenso
     const auto all = tensors_of(items);
     for (size_t r = 0; r < all.size(); ++r)
       if (r != root) all[r]->copy_(*all[root]);
-    for (const auto* tensor : all) synchronize(*tensor);
+    for (const auto* tensor : all) synchronize(tensor->device());
   });
 }
 

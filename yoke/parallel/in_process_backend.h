@@ -12,6 +12,10 @@
 
 namespace yoke {
 
+// Waits for what this thread has queued on a device with streams: only then may another thread read
+// it.
+void synchronize(c10::Device device);
+
 class InProcessBackend : public c10d::Backend {
  public:
   // All ranks of a group share `meeting`, whose world is their number.

@@ -19,13 +19,21 @@
 
 namespace yoke {
 
-// Of the values that one call of a batch normalisation saw on this replica, by channel.
+// Count, mean and squared deviations of values, by channel.
+struct Moments {
+  double count = 0;
+  std::vector<double> mean;
+  std::vector<double> m2;  // sum of squared deviations from the mean
+
+  // Adds those of other values (Chan, Golub, LeVeque 1979).
+  void merge(const Moments& other);
+};
+
+// Of what one call of a batch normalisation saw on this replica.
 struct NormStatistics {
   const void* running_mean = nullptr;  // the layer's buffer in the replica's module (TensorImpl)
   const void* running_var = nullptr;
-  int64_t count = 0;
-  std::vector<double> mean;
-  std::vector<double> m2;  // sum of squared deviations from the mean
+  Moments moments;
   double momentum = 0;
 };
 

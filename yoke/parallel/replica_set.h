@@ -127,18 +127,23 @@ class ReplicaSet {
   // first; a change of requires_grad, shapes or the set of parameters rebuilds the buffers.
   void run(const std::function<void(Replica&)>& task);
 
-  // Computes logical shards 0 … shards-1, each on one lane with a gradient buffer of its own, and
-  // adds their gradients along one tree (sum_tree.h), so that the bits of the sum depend on the
-  // shards only. A device's lanes take the shards of its block in order, and `compute` runs
-  // forward and backward of one with gradients enabled; it returns false for a shard without rows.
-  // Then runs `finish` on every replica, where gradients() and used() are those of the sum.
-  void run_shards(int shards, const std::function<bool(const Lane&, int shard)>& compute,
+  // As run(), for a step whose rank r has micro_batches[r] of them: the replicas that have an n-th
+  // one compute it at the same moment (moments()). Buffers (step_buffers.h) are then to be
+  // committed or rolled back.
+  void run_step(const std::vector<size_t>& micro_batches,
+                const std::function<void(Replica&)>& task);
+
+  // The same for a step of logical shards, micro_batches[s] in shard s. Each is computed on one
+  // lane with a gradient buffer of its own, and their gradients are added along one tree
+  // (sum_tree.h), so that the bits of the sum depend on the shards only. A device's lanes take the
+  // shards of its block in order, and `compute` runs forward and backward of one with gradients
+  // enabled, where it has any rows. Then runs `finish` on every replica, where gradients() and
+  // used() are those of the sum.
+  void run_shards(const std::vector<size_t>& micro_batches,
+                  const std::function<void(const Lane&, int shard)>& compute,
                   const std::function<void(Replica&)>& finish);
 
-  // Prepares a step: `micro_batches` of each shard. In run() shards are ranks, and the replicas
-  // that have an n-th micro-batch compute it at the same moment; in run_shards() nobody waits.
-  // Buffers (step_buffers.h) are as before until commit_buffers().
-  void begin_step(const std::vector<size_t>& micro_batches, bool together);
+  // Null in run_shards(), where nobody waits for another.
   const std::shared_ptr<MomentExchange>& moments() const { return moments_; }
   StepBuffers& buffers() { return buffers_; }
   // Whether another replica is on the same accelerator.
@@ -154,6 +159,7 @@ class ReplicaSet {
   void bind_parameters();
   void bind_lanes();
   void bind_captures();
+  void begin_buffers(const std::vector<size_t>& micro_batches);
   void use_reducers();
   void on_team(int ranks, const std::function<void(int rank)>& task);
   void run_replicas(const std::function<void(Replica&)>& task);

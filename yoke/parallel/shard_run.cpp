@@ -2,12 +2,12 @@
 // in the result.
 #include <ATen/Parallel.h>
 #include <c10/core/DeviceGuard.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 #include <atomic>
 #include <map>
 
+#include "yoke/parallel/in_process_backend.h"
 #include "yoke/parallel/replica_set.h"
 #include "yoke/parallel/sum_tree.h"
 
@@ -15,11 +15,6 @@ namespace yoke {
 namespace {
 
 using Gradients = std::shared_ptr<FlatGradients>;
-
-// What a device with streams has queued must be done before another thread reads it.
-void synchronize(c10::Device device) {
-  if (device.is_cuda()) c10::impl::VirtualGuardImpl(device.type()).getStream(device).synchronize();
-}
 
 // The shards that the lanes of one memory take, in order.
 struct Queue {
@@ -42,10 +37,7 @@ std::map<const MemoryGroup*, Queue> deal_shards(
 
 }  // namespace
 
-void ReplicaSet::begin_step(const std::vector<size_t>& micro_batches, bool together) {
-  refresh();
-  moments_ = together ? std::make_shared<MomentExchange>(micro_batches) : nullptr;
-  if (!together) bind_captures();
+void ReplicaSet::begin_buffers(const std::vector<size_t>& micro_batches) {
   std::vector<std::shared_ptr<torch::nn::Module>> modules;
   for (auto& lane : lanes_) modules.push_back(lane.module);
   const auto first = std::find_if(micro_batches.begin(), micro_batches.end(),
@@ -53,14 +45,26 @@ void ReplicaSet::begin_step(const std::vector<size_t>& micro_batches, bool toget
   buffers_.begin(std::move(modules), micro_batches.size(), size_t(first - micro_batches.begin()));
 }
 
+void ReplicaSet::run_step(const std::vector<size_t>& micro_batches,
+                          const std::function<void(Replica&)>& task) {
+  refresh();
+  begin_buffers(micro_batches);
+  moments_ = std::make_shared<MomentExchange>(micro_batches);
+  run_replicas(task);
+}
+
 bool ReplicaSet::shares_device(c10::Device device) const {
   return !device.is_cpu() && std::count(devices_.begin(), devices_.end(), device) > 1;
 }
 
-void ReplicaSet::run_shards(int shards, const std::function<bool(const Lane&, int)>& compute,
+void ReplicaSet::run_shards(const std::vector<size_t>& micro_batches,
+                            const std::function<void(const Lane&, int)>& compute,
                             const std::function<void(Replica&)>& finish) {
+  const size_t shards = micro_batches.size();
   refresh();
   bind_captures();
+  begin_buffers(micro_batches);
+  moments_ = nullptr;
   meeting_->reset();
 
   const auto take = [](MemoryGroup& memory, const GradientCapture& capture,
@@ -83,14 +87,14 @@ void ReplicaSet::run_shards(int shards, const std::function<bool(const Lane&, in
     std::lock_guard lock(held.memory->mutex);
     held.memory->spare.push_back(std::move(held.gradients));
   };
-  SumTree<Held> tree(size_t(shards), [&](Held left, Held right) {
+  SumTree<Held> tree(shards, [&](Held left, Held right) {
     left.gradients->add(*right.gradients);
     synchronize(left.gradients->device());
     give_back(right);
     return left;
   });
 
-  auto queues = deal_shards(replicas_, shards);
+  auto queues = deal_shards(replicas_, int(shards));
   on_team(lanes(), [&](int index) {
     at::set_num_threads(1);
     const auto& lane = lanes_[size_t(index)];
@@ -98,26 +102,24 @@ void ReplicaSet::run_shards(int shards, const std::function<bool(const Lane&, in
     if (!lane.device.is_cpu()) device.reset_device(lane.device);
     auto& queue = queues[lane.memory.get()];
     for (size_t i = queue.next++; i < queue.shards.size(); i = queue.next++) {
+      const int shard = queue.shards[i];
       if (meeting_->aborted()) throw Aborted();
+      if (micro_batches[size_t(shard)] == 0) {
+        tree.put(size_t(shard), std::nullopt);
+        continue;
+      }
       Held held{take(*lane.memory, *lane.capture, layout_), lane.memory.get()};
-      lane.capture->begin(*held.gradients);
-      struct End {
-        GradientCapture& capture;
-        ~End() { capture.end(); }
-      } end{*lane.capture};
-      bool has_rows = false;
       {
+        struct Captured {
+          GradientCapture& capture;
+          ~Captured() { capture.end(); }
+        } captured{*lane.capture};
+        lane.capture->begin(*held.gradients);
         c10::AutoGradMode with_gradients(true);
-        has_rows = compute(lane, queue.shards[i]);
+        compute(lane, shard);
       }
-      lane.capture->end();
       synchronize(lane.device);
-      if (has_rows) {
-        tree.put(size_t(queue.shards[i]), std::move(held));
-      } else {
-        give_back(held);
-        tree.put(size_t(queue.shards[i]), std::nullopt);
-      }
+      tree.put(size_t(shard), std::move(held));
     }
   });
 

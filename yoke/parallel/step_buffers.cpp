@@ -56,32 +56,24 @@ void StepBuffers::move_running_statistics() {
   for (auto& shard : norms_)
     for (auto& named : shard) {
       auto [found, fresh] = layers.try_emplace(named.running_mean, named);
-      if (fresh) continue;
-      auto& into = found->second.statistics;
-      const auto& from = named.statistics;
-      const double total = double(into.count + from.count);
-      for (size_t c = 0; c < into.mean.size(); ++c) {
-        const double delta = from.mean[c] - into.mean[c];
-        into.mean[c] += delta * double(from.count) / total;
-        into.m2[c] += from.m2[c] + delta * delta * double(into.count) * double(from.count) / total;
-      }
-      into.count += from.count;
+      if (!fresh) found->second.statistics.moments.merge(named.statistics.moments);
     }
   const auto find = [](Values& values, const std::string& name) {
     return std::find_if(values.begin(), values.end(),
                         [&](const auto& entry) { return entry.first == name; });
   };
   for (auto& [name, layer] : layers) {
-    auto& s = layer.statistics;
-    for (auto& variance : s.m2) variance /= double(std::max<int64_t>(1, s.count - 1));
+    auto& moments = layer.statistics.moments;
+    const double momentum = layer.statistics.momentum;
+    for (auto& variance : moments.m2) variance /= std::max(1.0, moments.count - 1);
     const auto move = [&](const std::string& buffer, const std::vector<double>& value) {
       const auto from = find(before_, buffer), to = find(after_, buffer);
       if (from == before_.end() || to == after_.end()) return;
-      to->second.copy_(from->second.to(at::kDouble) * (1 - s.momentum) +
-                       at::tensor(value, at::kDouble) * s.momentum);
+      to->second.copy_(from->second.to(at::kDouble) * (1 - momentum) +
+                       at::tensor(value, at::kDouble) * momentum);
     };
-    move(layer.running_mean, s.mean);
-    move(layer.running_var, s.m2);
+    move(layer.running_mean, moments.mean);
+    move(layer.running_var, moments.m2);
     const auto dot = name.rfind('.');
     const auto counter = (dot == std::string::npos ? "" : name.substr(0, dot + 1)) +
                          std::string("num_batches_tracked");
@@ -96,10 +88,12 @@ void StepBuffers::commit() {
   if (after_.empty()) return roll_back();
   move_running_statistics();
   for (auto& module : modules_) write(after_, *module);
+  modules_.clear();
 }
 
 void StepBuffers::roll_back() {
   for (auto& module : modules_) write(before_, *module);
+  modules_.clear();
 }
 
 }  // namespace yoke

@@ -31,7 +31,7 @@ class StepBuffers {
   void load(torch::nn::Module& module) const;
   void take(torch::nn::Module& module, size_t shard, std::vector<NormStatistics> norms);
   void commit();
-  void roll_back();
+  void roll_back();  // does nothing when no step is under way
 
  private:
   using Values = std::vector<std::pair<std::string, at::Tensor>>;

@@ -49,9 +49,8 @@ std::vector<int64_t> all_but_channels(const at::Tensor& x) {
   return dims;
 }
 
-struct Sums {  // what a replica brings to an exchange
-  double count = 0;
-  std::vector<double> first, second;
+struct Sums {  // of a backward, by channel: gradients, and gradients times normalised values
+  std::vector<double> grad, product;
 };
 
 // The place of one call in its step; a holder, so that an autograd node can keep it.
@@ -64,44 +63,29 @@ struct Place : torch::CustomClassHolder {
   std::string label() const { return "batch normalisation " + std::to_string(call + 1); }
 };
 
-std::vector<std::shared_ptr<void>> bring(const Place& place, Pass pass, Sums sums) {
+template <class T>
+std::vector<std::shared_ptr<void>> bring(const Place& place, Pass pass, T mine) {
   return place.exchange->exchange(place.rank, {place.moment, pass, place.call}, place.label(),
-                                  std::make_shared<Sums>(std::move(sums)));
-}
-
-// Adds (count, mean, squared deviations) of other values (Chan, Golub, LeVeque 1979).
-void merge(Sums& into, const Sums& other) {
-  if (other.count == 0) return;
-  if (into.count == 0) {
-    into = other;
-    return;
-  }
-  const double total = into.count + other.count;
-  for (size_t c = 0; c < into.first.size(); ++c) {
-    const double delta = other.first[c] - into.first[c];
-    into.first[c] += delta * other.count / total;
-    into.second[c] += other.second[c] + delta * delta * into.count * other.count / total;
-  }
-  into.count = total;
+                                  std::make_shared<T>(std::move(mine)));
 }
 
 struct SynchronisedNorm : torch::autograd::Function<SynchronisedNorm> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
                             const OptionalTensor& weight, const OptionalTensor& bias, double eps,
-                            const c10::intrusive_ptr<Place>& place, Sums* local) {
+                            const c10::intrusive_ptr<Place>& place, Moments* local) {
     at::AutoDispatchBelowADInplaceOrView below;
     const auto [var, mean] = at::var_mean(x, all_but_channels(x), /*correction=*/0);
     local->count = double(x.numel() / x.size(1));
-    local->first = to_doubles(mean);
-    local->second = to_doubles(var);
-    for (double& v : local->second) v *= local->count;
+    local->mean = to_doubles(mean);
+    local->m2 = to_doubles(var);
+    for (double& v : local->m2) v *= local->count;
 
-    Sums all;
+    Moments all;
     for (const auto& item : bring(*place, Pass::forward, *local))
-      if (item) merge(all, *std::static_pointer_cast<Sums>(item));
-    std::vector<double> inverse = all.second;
+      if (item) all.merge(*std::static_pointer_cast<Moments>(item));
+    std::vector<double> inverse = all.m2;
     for (double& d : inverse) d = 1 / std::sqrt(d / all.count + eps);
-    const auto global_mean = to_floats(all.first, x), inverse_std = to_floats(inverse, x);
+    const auto global_mean = to_floats(all.mean, x), inverse_std = to_floats(inverse, x);
     auto normal = (x - beside(global_mean, x)) * beside(inverse_std, x);
     context->save_for_backward({x, global_mean, inverse_std, weight.value_or(at::Tensor())});
     context->saved_data["count"] = all.count;
@@ -126,11 +110,11 @@ struct SynchronisedNorm : torch::autograd::Function<SynchronisedNorm> {
 
     std::vector<double> first(size_t(x.size(1)), 0.0), second = first;
     for (const auto& item :
-         bring(*place, Pass::backward, {count, to_doubles(sum_grad), to_doubles(sum_product)}))
+         bring(*place, Pass::backward, Sums{to_doubles(sum_grad), to_doubles(sum_product)}))
       if (item) {
         const auto& sums = *std::static_pointer_cast<Sums>(item);
-        for (size_t c = 0; c < first.size(); ++c) first[c] += sums.first[c];
-        for (size_t c = 0; c < first.size(); ++c) second[c] += sums.second[c];
+        for (size_t c = 0; c < first.size(); ++c) first[c] += sums.grad[c];
+        for (size_t c = 0; c < first.size(); ++c) second[c] += sums.product[c];
       }
     for (double& value : first) value /= count;
     for (double& value : second) value /= count;
@@ -156,7 +140,7 @@ at::Tensor batch_norm(const at::Tensor& x, const OptionalTensor& weight, const O
     return at::native::batch_norm(x, weight, bias, running_mean, running_var, training, momentum,
                                   eps, cudnn);
   const size_t call = here->norm_calls++;
-  Sums local;
+  Moments local;
   at::Tensor out;
   if (here->exchange && here->exchange->participants(here->micro) > 1) {
     if (here->shares_device)
@@ -170,13 +154,13 @@ at::Tensor batch_norm(const at::Tensor& x, const OptionalTensor& weight, const O
         at::native_batch_norm(x, weight, bias, {}, {}, true, momentum, eps);
     out = normal;
     local.count = double(x.numel() / x.size(1));
-    local.first = to_doubles(mean);
-    local.second = to_doubles(inverse_std);
-    for (double& s : local.second) s = local.count * std::max(0.0, 1 / (s * s) - eps);
+    local.mean = to_doubles(mean);
+    local.m2 = to_doubles(inverse_std);
+    for (double& s : local.m2) s = local.count * std::max(0.0, 1 / (s * s) - eps);
   }
   if (running_mean && running_mean->defined() && running_var && running_var->defined())
     here->norms.push_back({running_mean->unsafeGetTensorImpl(), running_var->unsafeGetTensorImpl(),
-                           int64_t(local.count), local.first, local.second, momentum});
+                           std::move(local), momentum});
   return out;
 }
 

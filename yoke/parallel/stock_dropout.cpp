@@ -60,10 +60,7 @@ at::Tensor counter_keep_cpu(const at::Tensor& slots_in, int64_t elements, double
   auto keep = at::empty({rows, elements}, slots.options().dtype(at::kFloat));
   const int64_t* slot = slots.const_data_ptr<int64_t>();
   float* to = keep.mutable_data_ptr<float>();
-  const KeepMask mask{{uint32_t(uint64_t(key)), uint32_t(uint64_t(key) >> 32)},
-                      uint32_t(step),
-                      uint32_t(std::min(std::llround(p * 4294967296.0), 4294967295ll)),
-                      by_shard};
+  const KeepMask mask{key_of(key), uint32_t(step), drop_threshold(p), by_shard};
   at::parallel_for(0, rows * chunks, 4, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t row = i / chunks, first = i % chunks * chunk;
@@ -86,8 +83,8 @@ at::Tensor keep_mask(ReplicaContext& here, const at::Tensor& x, std::vector<int6
   static const auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("yoke::counter_keep", "")
                              .typed<decltype(counter_keep_cpu)>();
-  const PhiloxKey key = philox_key(here.seed, first_stream + uint64_t(here.dropout_calls++));
-  const auto key_bits = int64_t(uint64_t{key.k1} << 32 | key.k0);
+  const int64_t key =
+      key_bits(philox_key(here.seed, first_stream + uint64_t(here.dropout_calls++)));
   int64_t elements = 1;
   for (int64_t size : shape) elements *= size;
   const bool batch_first =
@@ -97,7 +94,7 @@ at::Tensor keep_mask(ReplicaContext& here, const at::Tensor& x, std::vector<int6
   auto on_host = at::empty({int64_t(slots.size())}, at::kLong);
   std::copy(slots.begin(), slots.end(), on_host.mutable_data_ptr<int64_t>());
   return op
-      .call(on_host.to(x.device()), elements / int64_t(slots.size()), p, key_bits, here.step,
+      .call(on_host.to(x.device()), elements / int64_t(slots.size()), p, key, here.step,
             !batch_first)
       .view(shape)
       .to(x.scalar_type());
@@ -116,73 +113,56 @@ ReplicaContext* context_of(const at::Tensor& x, double p, bool train) {
   return train && p > 0 && p < 1 && x.numel() > 0 ? ReplicaContext::current() : nullptr;
 }
 
-template <bool by_feature>
-at::Tensor scaled_mask(ReplicaContext& here, const at::Tensor& x, double p) {
-  return keep_mask(here, x, by_feature ? features_of(x) : x.sizes().vec(), p).mul_(1 / (1 - p));
-}
+enum class Drop { elements, features };
+enum class Kind { plain, alpha };
 
-// Klambauer et al. 2017: dropped elements take the value that keeps mean and variance.
-struct AlphaMask {
+// Scale and shift of the elements; plain dropout has no shift.
+struct Mask {
   at::Tensor scale, shift;
 };
-template <bool by_feature>
-AlphaMask alpha_mask(ReplicaContext& here, const at::Tensor& x, double p) {
-  constexpr double alpha = 1.7580993408473766;
-  const double a = 1 / std::sqrt((alpha * alpha * p + 1) * (1 - p));
-  const auto keep = keep_mask(here, x, by_feature ? features_of(x) : x.sizes().vec(), p);
-  return {keep * a, (keep - 1) * (alpha * a) + alpha * a * p};
+
+template <Drop what, Kind kind>
+Mask draw_mask(ReplicaContext& here, const at::Tensor& x, double p) {
+  auto keep = keep_mask(here, x, what == Drop::features ? features_of(x) : x.sizes().vec(), p);
+  if constexpr (kind == Kind::plain) {
+    return {keep.mul_(1 / (1 - p)), {}};
+  } else {
+    // Klambauer et al. 2017: dropped elements take the value that keeps mean and variance.
+    constexpr double alpha = 1.7580993408473766;
+    const double a = 1 / std::sqrt((alpha * alpha * p + 1) * (1 - p));
+    return {keep * a, (keep - 1) * (alpha * a) + alpha * a * p};
+  }
 }
 
-at::Tensor dropout(const at::Tensor& x, double p, bool train) {
+// `native` is PyTorch's own function.
+template <auto native, Drop what, Kind kind>
+at::Tensor drop(const at::Tensor& x, double p, bool train) {
   auto* here = context_of(x, p, train);
-  return here ? x * scaled_mask<false>(*here, x, p) : at::native::dropout(x, p, train);
+  if (!here) return native(x, p, train);
+  const auto mask = draw_mask<what, kind>(*here, x, p);
+  return kind == Kind::plain ? x * mask.scale : x * mask.scale + mask.shift;
 }
-at::Tensor& dropout_(at::Tensor& x, double p, bool train) {
+
+template <auto native, Drop what, Kind kind>
+at::Tensor& drop_(at::Tensor& x, double p, bool train) {
   auto* here = context_of(x, p, train);
-  return here ? x.mul_(scaled_mask<false>(*here, x, p)) : at::native::dropout_(x, p, train);
-}
-at::Tensor feature_dropout(const at::Tensor& x, double p, bool train) {
-  auto* here = context_of(x, p, train);
-  return here ? x * scaled_mask<true>(*here, x, p) : at::native::feature_dropout(x, p, train);
-}
-at::Tensor& feature_dropout_(at::Tensor& x, double p, bool train) {
-  auto* here = context_of(x, p, train);
-  return here ? x.mul_(scaled_mask<true>(*here, x, p)) : at::native::feature_dropout_(x, p, train);
-}
-at::Tensor alpha_dropout(const at::Tensor& x, double p, bool train) {
-  auto* here = context_of(x, p, train);
-  if (!here) return at::native::alpha_dropout(x, p, train);
-  const auto mask = alpha_mask<false>(*here, x, p);
-  return x * mask.scale + mask.shift;
-}
-at::Tensor& alpha_dropout_(at::Tensor& x, double p, bool train) {
-  auto* here = context_of(x, p, train);
-  if (!here) return at::native::alpha_dropout_(x, p, train);
-  const auto mask = alpha_mask<false>(*here, x, p);
-  return x.mul_(mask.scale).add_(mask.shift);
-}
-at::Tensor feature_alpha_dropout(const at::Tensor& x, double p, bool train) {
-  auto* here = context_of(x, p, train);
-  if (!here) return at::native::feature_alpha_dropout(x, p, train);
-  const auto mask = alpha_mask<true>(*here, x, p);
-  return x * mask.scale + mask.shift;
-}
-at::Tensor& feature_alpha_dropout_(at::Tensor& x, double p, bool train) {
-  auto* here = context_of(x, p, train);
-  if (!here) return at::native::feature_alpha_dropout_(x, p, train);
-  const auto mask = alpha_mask<true>(*here, x, p);
-  return x.mul_(mask.scale).add_(mask.shift);
+  if (!here) return native(x, p, train);
+  const auto mask = draw_mask<what, kind>(*here, x, p);
+  x.mul_(mask.scale);
+  return kind == Kind::plain ? x : x.add_(mask.shift);
 }
 
 void register_all(torch::Library& m) {
-  m.impl("dropout", dropout);
-  m.impl("dropout_", dropout_);
-  m.impl("feature_dropout", feature_dropout);
-  m.impl("feature_dropout_", feature_dropout_);
-  m.impl("alpha_dropout", alpha_dropout);
-  m.impl("alpha_dropout_", alpha_dropout_);
-  m.impl("feature_alpha_dropout", feature_alpha_dropout);
-  m.impl("feature_alpha_dropout_", feature_alpha_dropout_);
+  namespace native = at::native;
+  m.impl("dropout", drop<native::dropout, Drop::elements, Kind::plain>);
+  m.impl("dropout_", drop_<native::dropout_, Drop::elements, Kind::plain>);
+  m.impl("feature_dropout", drop<native::feature_dropout, Drop::features, Kind::plain>);
+  m.impl("feature_dropout_", drop_<native::feature_dropout_, Drop::features, Kind::plain>);
+  m.impl("alpha_dropout", drop<native::alpha_dropout, Drop::elements, Kind::alpha>);
+  m.impl("alpha_dropout_", drop_<native::alpha_dropout_, Drop::elements, Kind::alpha>);
+  m.impl("feature_alpha_dropout", drop<native::feature_alpha_dropout, Drop::features, Kind::alpha>);
+  m.impl("feature_alpha_dropout_",
+         drop_<native::feature_alpha_dropout_, Drop::features, Kind::alpha>);
 }
 
 }  // namespace

@@ -28,18 +28,16 @@ class Step {
         seconds_(input.exact ? 0 : size_t(replicas.size()), 0.0) {}
 
   StepOutput run() {
-    replicas_.begin_step(input_.micro_batches, /*together=*/!input_.exact);
     try {
       if (input_.exact) {
         replicas_.run_shards(
-            int(losses_.size()),
+            input_.micro_batches,
             [this](const Lane& lane, int shard) {
               compute({lane.device, *lane.module}, size_t(shard), 0, 1, nullptr);
-              return input_.micro_batches[size_t(shard)] > 0;
             },
             [this](Replica& replica) { apply(replica); });
       } else {
-        replicas_.run([this](Replica& replica) { fast(replica); });
+        replicas_.run_step(input_.micro_batches, [this](Replica& replica) { fast(replica); });
       }
     } catch (...) {
       replicas_.buffers().roll_back();

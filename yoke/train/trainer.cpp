@@ -130,7 +130,8 @@ TrainResult Trainer::train(const std::string& file, const std::string& eval_file
   s.announce_devices();
 
   // What the run starts from, or started from when it began in this process or goes on here.
-  std::string weights = s.text.weights_digest();
+  // Checkpoints alone ask for it.
+  std::string weights = o.output.empty() ? std::string() : s.text.weights_digest();
   if (resume && s.started_from == resume->state.identity.value("model", ""))
     weights = s.started_from;
   s.started_from = weights;

@@ -350,7 +350,7 @@ TrainResult TrainingRun::run() {
       const auto output = take_step(*prepared);
 
       state_.step = prepared->batch.step + 1;
-      state_.samples += int64_t(prepared->batch.rows.size());
+      state_.samples = plan_.samples_before(state_.step);
       state_.epoch = double(state_.samples) / double(plan_.rows());
       stopping = host_.stop;
       const bool last = stopping || state_.step == steps;
